@@ -1,0 +1,34 @@
+# Everything runs in .venv, made on first use. Two commands are enough: make demo, make test.
+PYTHON ?= python3
+BIN := .venv/bin
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: venv demo test test-all lint bench clean
+
+venv: .venv/.ready
+
+.venv/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+demo: venv
+	rm -rf demo
+	OMP_NUM_THREADS=2 $(BIN)/sfumato synthesize fashion-mnist --method dp-merf --epsilon 1 --out demo/release
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest
+
+test-all: lint
+	$(BIN)/python -m pytest -m 'not gpu'
+
+bench: venv
+	$(BIN)/python -m benchmarks.bigdata
+
+clean:
+	rm -rf .venv demo build *.egg-info

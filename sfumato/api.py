@@ -1,0 +1,309 @@
+"""The whole flow on one screen: plan, reserve, learn through the barrier, sample, bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato import __version__
+from sfumato.accounting.budget import Budget, Relation, Unit
+from sfumato.errors import InputError, Interrupted, SfumatoError
+from sfumato.types import DataSpec, Images
+
+if TYPE_CHECKING:
+    from sfumato.data.private import PrivateImages
+    from sfumato.data.public import PublicImages
+    from sfumato.methods import Method
+    from sfumato.privacy.accounts import Accounts
+    from sfumato.privacy.plan import Plan
+    from sfumato.release import Release
+    from sfumato.run.job import Job
+    from sfumato.run.run import Run
+
+
+def synthesize(
+    method: Method,
+    data: PrivateImages | Any,
+    budget: Budget,
+    run: Run | None = None,
+    *,
+    count: int = 10_000,
+    public: PublicImages | None = None,
+    out: str | Path | None = None,
+    format: str = "png",
+    ledger: str | Path | None = None,
+    job: Job | None = None,
+    command: str | None = None,
+) -> Release:
+    """Learn a generator from private `data` within `budget` and return what may be published.
+
+    The plan is made, and an impossible one refused, before a record is read; the budget is reserved in the ledger of
+    the data before the first crossing. With `out` the release is also written there.
+
+    >>> from sfumato import DPMERF, Budget
+    >>> release = synthesize(DPMERF(features=20, steps=2), "digits", Budget(epsilon=5), count=20)
+    >>> release.images.pixels.shape
+    (20, 1, 8, 8)
+    """
+    from sfumato.privacy.barrier import Barrier
+    from sfumato.privacy.ledger import Ledger
+    from sfumato.run.job import Job
+    from sfumato.run.run import Run
+
+    box = _box(data)
+    plan = make_plan(method, box.spec, budget)
+    check_out(out, count, format)
+    run = run or Run()
+    job = job or Job.create({}, str(ledger) if ledger else None)
+    accounts = _accounts(box.spec, ledger)
+    try:
+        _enter(job, accounts, plan, box)
+        run = replace(run, folder=job.folder, ledger=Ledger(plan), owned=lambda: job.check(accounts))
+        with run.interruptible():
+            barrier = Barrier(box, box.spec, run.ledger, device=run.device, microbatch=run.microbatch, tick=run.tick)
+            generator = method.learn(barrier, run, public)
+            images = generator.sample(count, seed=run.seed)
+            run.check()
+        job.check(accounts)
+        statement = _statement(plan, barrier.noise.source, public, _others(accounts, job, box))
+        release = _bundle(generator, images, statement, run.kept)
+        if out is not None:
+            _save(release, job, Path(out), format, command)
+        job.finish(accounts)
+        return release
+    except Interrupted as stopped:
+        raise Interrupted(f"Stopped. Nothing is lost: go on with --resume {job.folder.name}") from stopped
+    finally:
+        job.close()
+        accounts.close()
+
+
+def make_plan(method: Method, spec: DataSpec, budget: Budget) -> Plan:
+    """The plan of a method for data of this public description; refuses what cannot be kept."""
+    if spec.unit is not budget.unit:
+        raise InputError(f"The data are described per {spec.unit} and the budget per {budget.unit}; "
+                         "name the person column with --person, or choose --unit record.")  # fmt: skip
+    if not spec.count_public and budget.relation is Relation.REPLACE_ONE:
+        raise InputError("Replace-one keeps the number of records public; leave out --private-count, "
+                         "or choose --relation add-remove.")  # fmt: skip
+    try:
+        return method.plan(spec, budget)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def refit(
+    folder: str | Path, out: str | Path, *, seed: int = 1, count: int = 10_000,
+    settings: Mapping[str, str] | None = None, format: str = "png", run: Run | None = None,
+) -> Release:  # fmt: skip
+    """Train a new generator from the sanitised measurement that a release carries. Costs no privacy."""
+    from sfumato.privacy.barrier import Barrier
+    from sfumato.privacy.ledger import Ledger
+    from sfumato.release import Release
+    from sfumato.run.run import Run
+
+    release = Release.load(folder)
+    if not release.measurement:
+        raise InputError(
+            f"{folder} carries no sanitised measurement, so there is nothing to refit from; sample it instead."
+        )
+    check_out(out, count, format)
+    method, spec, budget = _from_statement(release.statement, settings or {}, folder)
+    plan = replace(make_plan(method, spec, budget), crossings={})  # nothing may cross any more
+    run = replace(run or Run(), seed=seed, ledger=Ledger(plan))
+    run.kept.update({name: value.value for name, value in release.measurement.items()})
+    generator = method.learn(Barrier(None, spec, run.ledger, device=run.device), run)
+    again = Release(generator, generator.sample(count, seed=seed), dict(release.statement), dict(release.measurement))
+    again.save(out, format=format, command=f"sfumato refit {Path(folder).name} --seed {seed}")
+    return again
+
+
+def sample(folder: str | Path, count: int, out: str | Path, *, label: str | None = None, seed: int = 0,
+           format: str = "png") -> Images:  # fmt: skip
+    """More images from a release, at no cost in privacy, written as an image folder or a parquet file."""
+    from sfumato.release import Release, save_images
+
+    check_out(out, count, format)
+    images = Release.load(folder).sample(count, labels=label, seed=seed)
+    save_images(images, out, format)
+    return images
+
+
+def budget_of(
+    data: Any, *, total: Budget | None = None, ledger: str | Path | None = None, **options: Any
+) -> dict[str, Any]:
+    """What the ledger knows of a data set; with `total`, the custodian's grant is set first."""
+    from sfumato.privacy.charge import account_name, digests_of
+
+    with _box(data, **options) as box, _accounts(box.spec, ledger) as accounts:
+        name, digests = account_name(box), digests_of(box)
+        if total is not None:
+            accounts.set_total(name, digests, total)
+        return accounts.show(name, digests) | {"throw_away": box.spec.public and ledger is None}
+
+
+def methods() -> list[dict[str, Any]]:
+    """The method table, with each method's settings and defaults."""
+    from sfumato.methods import TABLE, load_class
+
+    return [
+        {"name": row.name, "site": row.site.name, "barrier": str(row.site), "family": row.family, "paper": row.paper,
+         "public_data": row.public_data, "status": row.status, "settings": load_class(row)().settings()}
+        for row in TABLE
+    ]  # fmt: skip
+
+
+def make_method(name: str, settings: Mapping[str, str] | None = None, labels: str | None = None,
+                classes: tuple[str, ...] = ()) -> Method:  # fmt: skip
+    """A method by its name, with `--set field=value` settings as text and a `--labels` option."""
+    from sfumato.data.labels import parse_labels
+    from sfumato.methods import find, load_class
+    from sfumato.methods.settings import parse
+
+    cls = load_class(find(name))
+    given = parse(cls, settings or {})
+    if labels is not None:
+        given["labels"] = parse_labels(labels, classes)
+    try:
+        return cls(**given)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def make_budget(epsilon: float, delta: float = 1e-5, relation: str = "add-remove", unit: str = "record") -> Budget:
+    """A budget from plain values, with one sentence for what is wrong with them."""
+    for what, value, kinds in (("relation", relation, Relation), ("unit", unit, Unit)):
+        if value not in set(kinds):
+            raise InputError(f"Expected --{what} as {' or '.join(kinds)}, found '{value}'.")
+    try:
+        return Budget(epsilon, delta, Relation(relation), Unit(unit))
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def _box(data: Any, **options: Any) -> PrivateImages:
+    from sfumato.data import load
+    from sfumato.data.private import PrivateImages
+
+    return data if isinstance(data, PrivateImages) else load(data, **options)
+
+
+def check_out(out: str | Path | None, count: int, format: str) -> None:
+    """Refuse a place or a format that a release could not be written in, before anything is spent."""
+    from sfumato.release import check_format, ensure_free
+
+    check_format(format)
+    if count < 1:
+        raise InputError(f"Expected --count of at least 1, found {count}.")
+    if out is not None:
+        ensure_free(out)
+
+
+def _accounts(spec: DataSpec, ledger: str | Path | None) -> Accounts:
+    """The ledger of the data; sets that are public as a whole get a throw-away one unless a file is named."""
+    from sfumato.privacy.accounts import Accounts, default_path
+
+    return Accounts(ledger or (None if spec.public else default_path()))
+
+
+def _enter(job: Job, accounts: Accounts, plan: Plan, box: PrivateImages) -> None:
+    from sfumato.privacy.charge import account_name, digests_of
+
+    try:
+        job.enter(accounts, plan, account_name(box), digests_of(box))
+    except SfumatoError:
+        if not (job.folder / "checkpoint.safetensors").exists():
+            job.discard()  # refused: nothing was touched and nothing is left behind
+        raise
+
+
+def _others(accounts: Accounts, job: Job, box: PrivateImages) -> dict[str, Any] | None:
+    """Other runs on the same data, for the statement; None where the ledger is thrown away."""
+    from sfumato.privacy.charge import account_name, digests_of
+
+    shown = accounts.show(account_name(box), digests_of(box))
+    runs = [r for r in shown["history"] if r["run"] != job.manifest["run"]]
+    if accounts.throw_away:
+        return None
+    return {"runs": runs, "epsilon_total": shown["spent"], "delta": shown["total"]["delta"]}
+
+
+def _statement(plan: Plan, source: str, public: PublicImages | None, others: dict[str, Any] | None) -> dict[str, Any]:
+    from sfumato.methods import find, load_class
+    from sfumato.release import make_statement
+
+    untouched = load_class(find(plan.method))().settings() == dict(plan.settings)
+    kinds = {c.mechanism.kind for c in plan.crossings.values()}
+    samplers = {"gaussian": "float64 Gaussian rounded to a public grid", "discrete-gaussian": "exact discrete Gaussian"}
+    return make_statement(
+        plan.to_json(),
+        released=["synthetic images", "generator weights", "the noisy measurement", "label shares"],
+        account=others,
+        noise={"source": source, "sampler": "; ".join(samplers[k] for k in sorted(kinds))},
+        public_data=public and {"provenance": public.provenance, "records": len(public.images)},
+        tuning="tuned on public data: these are the defaults, chosen on Fashion-MNIST and MNIST"
+        if untouched
+        else "not charged: settings were chosen by the user; the software tried no other on the private data",
+        audit=None,
+        version=__version__,
+    )
+
+
+def _bundle(generator: Any, images: Images, statement: dict[str, Any], kept: Mapping[str, Any]) -> Release:
+    from sfumato.release import Public, Release
+
+    # Values kept by a run are what the barrier released, under the names of their crossings.
+    return Release(generator, images, statement, {name: Public.after(value, name) for name, value in kept.items()})
+
+
+def _weights_hash(generator: Any) -> str:
+    digest = hashlib.sha256(json.dumps(generator.config(), sort_keys=True).encode())
+    for name, tensor in sorted(generator.state_dict().items()):
+        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _save(release: Release, job: Job, out: Path, format: str, command: str | None) -> None:
+    job.manifest["weights"] = _weights_hash(release.generator)
+    job.store()
+    release.save(out, format=format, command=command)
+
+
+def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) -> Release | None:
+    """The release that this run wrote just before it was stopped, if it got so far; half-written ones are removed."""
+    from sfumato.release import Release
+
+    for part in out.absolute().parent.glob(f".{out.name}.*.part"):
+        shutil.rmtree(part, ignore_errors=True)
+    if job.manifest["weights"] is None or not (out / "privacy.json").is_file():
+        return None
+    release = Release.load(out)
+    if _weights_hash(release.generator) != job.manifest["weights"]:
+        return None
+    with _accounts(box.spec, ledger) as accounts:
+        job.finish(accounts)
+    return release
+
+
+def _from_statement(
+    statement: dict[str, Any], changes: Mapping[str, str], folder: str | Path
+) -> tuple[Method, DataSpec, Budget]:
+    """Method, data description and budget as a statement records them."""
+    from sfumato.data.labels import LabelPrior
+    from sfumato.methods import find, load_class
+    from sfumato.methods.settings import parse
+
+    made = statement["reproducibility"]["configuration"]
+    cls, labels = load_class(find(made["method"])), statement["reproducibility"]["labels"]
+    if fixed := sorted(set(changes) & set(cls.measured)):
+        raise InputError(f"The measurement in {folder} fixes {', '.join(fixed)}; leave it out of --set.")
+    weights = labels["weights"] and tuple(labels["weights"])
+    prior = LabelPrior(labels["kind"], weights, 0.5 if labels["kind"] == "private" else None)
+    method = cls(**(made["settings"] | parse(cls, changes)), labels=prior)
+    data = made["data"] | {"shape": tuple(made["data"]["shape"]), "classes": tuple(made["data"]["classes"])}
+    return method, DataSpec(**data | {"unit": Unit(data["unit"])}), make_budget(**made["budget"])

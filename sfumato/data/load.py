@@ -1,0 +1,144 @@
+"""`load`: find out what a source is, and read it into a box."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from sfumato.data.fill import Progress, box, fill
+from sfumato.data.images import check_size
+from sfumato.data.private import PrivateImages
+from sfumato.data.source import Options, Source, show
+from sfumato.errors import InputError
+from sfumato.types import Images
+
+
+def load(
+    source: object,
+    *,
+    size: int | None = None,
+    grey: bool = False,
+    split: str = "train",
+    label: str | None = None,
+    person: str | None = None,
+    private_count: bool = False,
+    records: int | None = None,
+    progress: Progress | None = None,
+) -> PrivateImages:
+    """Read a private image set into a box.
+
+    Args:
+        source: a folder of images (class folders, or a metadata file), an .npz or .parquet file, a folder of parquet
+            or MNIST idx files, a named set ("fashion-mnist", "cifar10:PATH"), or arrays: (images, labels), with
+            (images, labels, person), or an `Images`.
+        size: crops the middle square of every image and resizes it to this many pixels.
+        grey: makes colour images grey. Otherwise a set is grey if all its images are, and colour if any is.
+        split: the part to read; a source without splits is all "train".
+        label: the column that holds the class.
+        person: the column that says who is in the image; makes a person the unit of privacy.
+        private_count: keeps the number of records private; `records` then declares a public size.
+        records: that declared size.
+        progress: called as progress(done, total, what), with counts only; total is 0 where it is not public.
+
+    >>> with load("digits") as box:
+    ...     box.spec.shape
+    (1, 8, 8)
+    """
+    check_size(size)
+    declared = _declared(private_count, records)
+    options = _options(split, label, person)
+    try:
+        found = find_source(source, options)
+        inside = fill(found, size=size, grey=bool(grey), declared=declared, progress=progress)
+    except OSError as error:
+        reason = show(error.strerror or error)
+        raise InputError(f"Cannot read {_name(source)} ({reason}); check the path and its permissions.") from error
+    return box(found, inside, declared)
+
+
+def find_source(source: object, options: Options) -> Source:
+    """What a source is, by its type, name and content."""
+    if isinstance(source, (str, os.PathLike)):
+        text = os.fspath(source)
+        if not isinstance(text, str) or not text or "\0" in text:
+            raise InputError(f"Expected data as a path or the name of a set, found {_name(text)!r}.")
+        return _from_text(text, options)
+    if isinstance(source, Images):
+        from sfumato.data.arrays import open_images
+
+        return open_images(source, options)
+    if isinstance(source, (tuple, list)):
+        from sfumato.data.arrays import open_arrays
+
+        return open_arrays(tuple(source), options)
+    raise InputError(f"Expected data as a path, the name of a set or a pair (images, labels), "
+                     f"found {type(source).__name__}.")
+
+
+def _from_text(text: str, options: Options) -> Source:
+    from sfumato.data.named import NAMES, is_named, open_named
+
+    if is_named(text):
+        return open_named(text, options)
+    try:
+        path = Path(text).expanduser().resolve()
+        str(path).encode()  # the name goes into public files, which are UTF-8
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"Expected data as a path in UTF-8 or the name of a set, found {show(text)}.") from error
+    if path.is_dir():
+        return _from_folder(path, options)
+    if not path.exists():
+        raise InputError(f"There is no file or folder {show(path)}; check the path, or name a set: {', '.join(NAMES)}.")
+    return _from_file(path, options)
+
+
+def _from_folder(path: Path, options: Options) -> Source:
+    from sfumato.data.folder import open_folder
+    from sfumato.data.idx import is_idx_folder, open_idx
+    from sfumato.data.parquet import open_parquet, parquet_files
+
+    if is_idx_folder(path):
+        return open_idx(path, options)
+    if parquet_files(path):
+        return open_parquet(path, options)
+    return open_folder(path, options)
+
+
+def _from_file(path: Path, options: Options) -> Source:
+    kind = path.suffix.lower()
+    if not path.is_file() or kind not in (".npz", ".parquet"):
+        raise InputError(f"{show(path)} is not data that can be read; give a folder of images, an .npz or "
+                         "a .parquet file.")
+    if kind == ".npz":
+        from sfumato.data.npz import open_npz
+
+        return open_npz(path, options)
+    from sfumato.data.parquet import open_parquet
+
+    return open_parquet(path, options)
+
+
+def _options(split: object, label: object, person: object) -> Options:
+    for name, value in (("split", split), ("label", label), ("person", person)):
+        if not (isinstance(value, str) and value) and not (value is None and name != "split"):
+            raise InputError(f"Expected {name} as a name, found {name}={value!r}.")
+    return Options(str(split), label, person)  # type: ignore[arg-type]
+
+
+def _declared(private_count: bool, records: int | None) -> int | None:
+    """The size that stands in for a private count, or None where the count is public."""
+    if not private_count:
+        if records is not None:
+            raise InputError("Expected records only together with a private count; add --private-count, "
+                             "or leave --records out to use the number found in the data.")
+        return None
+    if isinstance(records, bool) or not isinstance(records, (int, np.integer)) or records < 1:
+        raise InputError(f"A private count needs a declared public size: give --records as a whole number "
+                         f"of at least 1, found records={records!r}.")
+    return int(records)
+
+
+def _name(source: object) -> str:
+    return show(source) if isinstance(source, (str, bytes, os.PathLike)) else type(source).__name__

@@ -1,0 +1,91 @@
+"""Places365 in three classes: indoor, outdoor natural, outdoor man-made, 40,000 images each.
+
+From a user's own copy: category folders (below train/ and val/, or as the archive has them) and the published
+table of categories (a .csv file beside them, one row a category with a 1 under each heading it belongs to).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from sfumato.data.folder import find_images
+from sfumato.data.papers import decoded, keyed
+from sfumato.data.source import Options, Source, code_labels, pick_split, show
+from sfumato.errors import InputError
+
+HEADINGS = {"indoor": "indoor", "outdoornatural": "outdoor-natural", "outdoormanmade": "outdoor-man-made"}
+EACH = 40_000  # of each class for training: 120,000 in all
+FOLDERS = {"train": ("train", "data_256", "data_large"), "test": ("val", "val_256", "val_large")}
+
+
+def open_places(root: Path, options: Options) -> Source:
+    """Places365 in three classes as a source; images are chosen by a fixed hash of their names."""
+    options.refuse_columns(show(root))
+    if not root.is_dir():
+        raise InputError(f"{show(root)} is not a folder; give the folder of Places365.")
+    base = _base(root, options.split)
+    classes = read_hierarchy(_table(root))
+    chosen = _chosen(find_images(base, root), classes)
+    names, numbers = code_labels([found for _, found in chosen], list(HEADINGS.values()))
+    paths = [base / name for name, _ in chosen]
+    return Source(str(root), names, numbers, lambda: decoded(paths))
+
+
+def read_hierarchy(path: Path) -> dict[str, str]:
+    """Category to class, for the categories that belong to exactly one of the three."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.reader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{show(path)} cannot be read as CSV ({show(error)}); replace it by a good copy.") from error
+    head = next((row for row in rows if set(HEADINGS) <= {_squeezed(cell) for cell in row}), None)
+    if head is None:
+        raise InputError(f"{show(path)} has no row with the headings indoor, outdoor natural and outdoor man-made; "
+                         "give the table of scene categories of Places365.")
+    columns = {at: HEADINGS[name] for at, cell in enumerate(head) if (name := _squeezed(cell)) in HEADINGS}
+    classes = {}
+    for row in rows[rows.index(head) + 1 :]:
+        marked = [name for at, name in columns.items() if at < len(row) and row[at].strip() in ("1", "1.0")]
+        if len(marked) == 1:
+            classes[category(row[0].strip(" '\"").split("/"))] = marked[0]
+    return classes
+
+
+def category(parts: Sequence[str]) -> str:
+    """One spelling for /a/airfield and airfield, and for /c/church/indoor and church-indoor.
+
+    >>> category(["", "c", "church", "indoor"])
+    'church-indoor'
+    """
+    kept = [part for part in parts if part]
+    return "-".join(kept[1:] if len(kept) > 1 and len(kept[0]) == 1 else kept)
+
+
+def _chosen(files: list[str], classes: dict[str, str]) -> list[tuple[str, str]]:
+    """At most EACH images of each class, with their class."""
+    found: dict[str, list[str]] = {name: [] for name in HEADINGS.values()}
+    for file in files:
+        if (name := classes.get(category(file.split("/")[:-1]))) is not None:
+            found[name].append(file)
+    return sorted((file, name) for name, all_of in found.items() for file in sorted(all_of, key=keyed)[:EACH])
+
+
+def _base(root: Path, split: str) -> Path:
+    """The folder of a split; category folders at the top are all "train"."""
+    there = {name: root / folder for name, folders in FOLDERS.items() for folder in folders if (root / folder).is_dir()}
+    pick_split(split, sorted(there) or ["train"], show(root))
+    return there.get(split, root)
+
+
+def _table(root: Path) -> Path:
+    tables = sorted(path for path in root.iterdir() if path.suffix.lower() == ".csv" and path.is_file())
+    if len(tables) != 1:
+        raise InputError(f"{show(root)} has {len(tables)} .csv files; put the table of scene categories of Places365 "
+                         "there, and no other.")
+    return tables[0]
+
+
+def _squeezed(cell: str) -> str:
+    return "".join(letter for letter in cell.lower() if letter.isalpha())

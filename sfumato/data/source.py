@@ -1,0 +1,88 @@
+"""What every loader hands over: labels and persons at once, pixels one at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.errors import InputError
+
+LONGEST = 400  # letters of a name that a message shows
+Item = tuple[str, np.ndarray]  # where it is from, and uint8 pixels: height x width, or height x width x 3
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which part of a source is wanted. None means that the source decides."""
+
+    split: str = "train"
+    label: str | None = None
+    person: str | None = None
+
+    def refuse_columns(self, source: str) -> None:
+        """For sources that have no columns to choose from."""
+        for option in ("label", "person"):
+            if (column := getattr(self, option)) is not None:
+                raise InputError(f"{source} has no column {show(column)} to use as {option}; leave --{option} out.")
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A data set that was found and checked as far as is possible without decoding images."""
+
+    name: str
+    classes: tuple[str, ...]
+    labels: np.ndarray  # int64 (n,), index into classes
+    images: Callable[[], Iterator[Item]]
+    persons: np.ndarray | None = None  # int64 (n,), dense
+    public: bool = False
+    size: int | None = None  # the set's own size, where no other is asked for
+
+
+def show(name: object) -> str:
+    """A name that any terminal can print, whatever bytes a file system gave."""
+    text = os.fspath(name) if isinstance(name, os.PathLike) else str(name)
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 :]}"
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def listed(names: Sequence[object], most: int = 12) -> str:
+    """Names in a sentence, shortened where there are many."""
+    shown = ", ".join(show(name)[:60] for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "none"
+
+
+def code_labels(values: Sequence[str], known: Sequence[str] = ()) -> tuple[tuple[str, ...], np.ndarray]:
+    """Class names in order, and for each value its class number. `known` classes are kept even without images.
+
+    >>> code_labels(["10", "9", "9"])
+    (('9', '10'), array([1, 0, 0]))
+    """
+    classes = sorted({*values, *known}, key=_order({*values, *known}))
+    number = {name: at for at, name in enumerate(classes)}
+    return tuple(classes), np.array([number[value] for value in values], np.int64)
+
+
+def _order(names: set[str]) -> Callable[[str], object]:
+    """Numbers in the order of numbers, anything else in the order of letters."""
+    digits = all(name.isascii() and name.removeprefix("-").isdigit() and len(name) < 19 for name in names)
+    return (lambda name: (int(name), name)) if digits else (lambda name: name)
+
+
+def code_persons(values: Sequence[str]) -> np.ndarray:
+    """Dense numbers for persons, in the order of their first image."""
+    number: dict[str, int] = {}
+    return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
+
+
+def pick_split(wanted: str, found: Sequence[str], source: str) -> None:
+    """Refuse a split that is not there."""
+    if wanted not in found:
+        raise InputError(f"{source} has no split {show(wanted)}; it has {listed(found)}: choose with --split.")

@@ -1,0 +1,22 @@
+"""Networks and samplers. They know nothing of privacy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from sfumato.generators.conv import ConvGenerator
+
+KINDS = {"conv": ConvGenerator}
+
+
+def load_generator(config: dict[str, Any], tensors: dict[str, Tensor], device: str = "cpu") -> ConvGenerator:
+    """Rebuild a generator from its public configuration and weights."""
+    settings = dict(config)
+    kind = settings.pop("kind", None)
+    if kind not in KINDS:
+        raise ValueError(f"Expected a generator kind of {', '.join(KINDS)}, found kind={kind!r}.")
+    generator = KINDS[kind](**settings)
+    generator.load_state_dict(tensors)
+    return generator.to(device).eval()

@@ -1,0 +1,46 @@
+"""How many units each class has: the one question about labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from sfumato.data.labels import LabelPrior
+from sfumato.privacy.bounds import Bound, BoundedSum
+
+if TYPE_CHECKING:
+    from sfumato.privacy.barrier import Barrier
+    from sfumato.run.run import Run
+
+VOTE = Bound(1.0, integer=True, nonnegative=True)
+CROSSING = "labels"
+
+
+def split(prior: LabelPrior) -> tuple[float, float | None]:
+    """Factors on the noise of the main crossing and of the label histogram.
+
+    The squared signal-to-noise ratios add up to that of one crossing, shared as the prior's fraction says.
+    """
+    if prior.kind != "private":
+        return 1.0, None
+    assert prior.fraction is not None
+    return (1 - prior.fraction) ** -0.5, prior.fraction**-0.5
+
+
+def describe(prior: LabelPrior) -> Mapping[str, Any]:
+    """For the plan: how labels are chosen. Measured weights are not known yet."""
+    return {"kind": prior.kind, "weights": None if prior.weights is None else list(prior.weights)}
+
+
+def class_sizes(prior: LabelPrior, barrier: Barrier, run: Run) -> Tensor:
+    """Units in each class: by the declared size and weights, or by the noisy histogram, cut at zero."""
+    spec = barrier.spec
+    if prior.kind == "private":
+        query = BoundedSum(lambda images, labels: one_hot(labels, len(spec.classes)), VOTE, (len(spec.classes),))
+        return run.once(CROSSING, lambda: barrier.release(CROSSING, query)).clamp(min=0)
+    weights = prior.weights or [1 / len(spec.classes)] * len(spec.classes)
+    return spec.records * torch.tensor(weights, dtype=torch.float64, device=run.device)

@@ -1,0 +1,254 @@
+"""Accounts: the privacy ledger that outlives a process and composes all runs on the same data."""
+
+from __future__ import annotations
+
+import functools
+import math
+import secrets
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sfumato.accounting.budget import Budget, Relation
+from sfumato.errors import InputError, OverBudget
+from sfumato.privacy import accounts_rows as rows
+from sfumato.privacy.accounts_filter import Past, admits, refusal
+from sfumato.privacy.accounts_schema import Digests, Store, default_path
+
+__all__ = ["Accounts", "Cost", "Reservation", "default_path", "new_reservation"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one whole run costs under one relation.
+
+    The run is dominated, in both directions, by a mechanism that reveals everything with probability `slack`
+    and is mu-Gaussian otherwise: delta_run(eps) <= slack + (1 - slack) * delta_gauss(eps; mu) for every eps.
+    A purely Gaussian run has slack 0 and its exact mu. `epsilon_at(delta)` is the run's own exact epsilon.
+    """
+
+    mu: float
+    slack: float
+    epsilon_at: Callable[[float], float]
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mu) and self.mu >= 0):
+            raise ValueError(f"Expected mu to be a finite number of at least 0, found mu={self.mu}.")
+        if not 0 <= self.slack < 1:
+            raise ValueError(f"Expected slack of at least 0 and below 1, found slack={self.slack}.")
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A run whose cost is spent; the token is held by the one process that may carry it out."""
+
+    run: str
+    token: str
+
+
+def new_reservation() -> Reservation:
+    """A fresh identity for a run."""
+    return Reservation(secrets.token_hex(16), secrets.token_hex(32))
+
+
+class Accounts:
+    """The ledger in one SQLite file, or a throw-away one in memory where `path` is None.
+
+    A data set belongs to every account of its name and to every account that shares a record with it. Records are
+    known by hashes keyed with a secret that never leaves the file.
+
+    >>> import numpy as np
+    >>> from sfumato.accounting.gaussian import epsilon_of
+    >>> digests = np.zeros((1, 32), np.uint8)
+    >>> with Accounts(None) as accounts:
+    ...     accounts.set_total("scans", digests, Budget(epsilon=2))
+    ...     _ = accounts.reserve(name="scans", digests=digests, budget=Budget(epsilon=1), method="dp-merf",
+    ...         cost=lambda relation: Cost(0.268, 0.0, lambda delta: epsilon_of(delta, 0.268)), plan_json="{}")
+    ...     round(accounts.show("scans", None)["remaining"], 2)
+    1.64
+    """
+
+    def __init__(self, path: str | Path | None, *, patience: float = 30.0) -> None:
+        self._store = Store(None if path is None else Path(path), patience)
+        self.throw_away = path is None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()
+
+    def __enter__(self) -> Accounts:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def reserve(
+        self, *, name: str, digests: Digests, budget: Budget, cost: Callable[[Relation], Cost], plan_json: str,
+        method: str, reservation: Reservation | None = None,
+    ) -> Reservation:  # fmt: skip
+        """Spend a whole run before its first crossing, or raise `OverBudget` and spend nothing.
+
+        `cost(relation)` raises ValueError for a relation the run does not serve. Where the data set belongs to
+        several accounts, each must have room and each is charged. A data set that is new opens an account whose
+        total is `budget`. A caller that must find its run again after a crash brings its own `reservation`,
+        stored durably beforehand; see `knows`.
+        """
+        _check_name(name)
+        costs = {relation: _served(cost, relation) for relation in Relation}
+        price = functools.cache(functools.partial(_price, costs))
+        self._warm(name, digests, price)
+        made = reservation or new_reservation()
+        with self._store.writing(digests) as db:
+            accounts = rows.matching(db, name) or [rows.open_account(db, name, budget, "first run")]
+            for account in accounts:
+                _admit(db, account, budget, costs, price)
+            _record(db, made, name, budget, costs, plan_json, method)
+            for account in accounts:
+                total = account.total
+                charge = (account.id, made.run, price(total.relation, total.delta), total.delta, total.relation)
+                db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?)", charge)
+                rows.enrol(db, account)
+        return made
+
+    def resume(self, run: str, token: str, new_token: str) -> None:
+        """Take over a run from the holder of `token`, once; the caller has made `new_token` at random and durable.
+
+        After a crash in between, the caller tries again from `new_token` with a third one. Repeating the same call
+        is refused, as it cannot be told from a copy of the checkpoint.
+        """
+        if not new_token or new_token == token:
+            raise ValueError("Expected new_token to be fresh, found the old one or none.")
+        query = "UPDATE runs SET token = ? WHERE run = ? AND token = ? AND status = 'reserved'"
+        with self._store.writing() as db:
+            if db.execute(query, (new_token, run, token)).rowcount != 1:
+                raise OverBudget(f"{_why_not(db, run, token)} Start a new run instead.")
+
+    def knows(self, run: str) -> bool:
+        """Whether this run was ever reserved here."""
+        with self._store.reading() as db:
+            return db.execute("SELECT 1 FROM runs WHERE run = ?", (run,)).fetchone() is not None
+
+    def holds(self, run: str, token: str) -> bool:
+        """Whether this token is still the current one; a process that lost it must release nothing more."""
+        with self._store.reading() as db:
+            return db.execute("SELECT 1 FROM runs WHERE run = ? AND token = ?", (run, token)).fetchone() is not None
+
+    def commit(self, run: str, token: str) -> None:
+        """Mark a run as finished, which closes it to resumption; may be repeated."""
+        with self._store.writing() as db:
+            query = "UPDATE runs SET status = 'committed' WHERE run = ? AND token = ?"
+            if db.execute(query, (run, token)).rowcount != 1:
+                raise OverBudget(f"{_why_not(db, run, token)} Its results may not be released from here.")
+
+    def set_total(self, name: str, digests: Digests | None, total: Budget) -> None:
+        """Set or change what the custodian grants, on every account the data set belongs to."""
+        _check_name(name)
+        with self._store.writing(digests) as db:
+            found = rows.matching(db, name)
+            for account in found:
+                _check_change(db, account, total)
+                rows.add_total(db, account, total, "custodian")
+            for account in found or [rows.open_account(db, name, total, "custodian")]:
+                rows.enrol(db, account)
+
+    def show(self, name: str, digests: Digests | None = None) -> dict[str, Any]:
+        """The account with the least room, and under "others" any further ones the data set belongs to.
+
+        `spent` and `remaining` are epsilons at the total's delta. None stands for a number that no bound is known for.
+        """
+        _check_name(name)
+        with self._store.reading(digests) as db:
+            found = [rows.described(db, account) for account in rows.matching(db, name)]
+        if not found:
+            nothing = {"total": None, "spent": 0.0, "remaining": None, "mu": 0.0, "slack": 0.0}
+            return {"account": name, **nothing, "history": [], "totals": [], "others": []}
+        tightest, *others = sorted(found, key=lambda account: account["remaining"])
+        return {**tightest, "others": others}
+
+    def _warm(self, name: str, digests: Digests, price: _Price) -> None:
+        """Work out the epsilons that will be needed while nobody waits for the write lock."""
+        with self._store.reading(digests) as db:
+            totals = [account.total for account in rows.matching(db, name)]
+        for total in totals:
+            price(total.relation, total.delta)
+
+
+_Costs = dict[Relation, "Cost | ValueError"]
+_Price = Callable[[Relation, float], float]
+
+
+def _price(costs: _Costs, relation: Relation, delta: float) -> float:
+    own = costs[relation]
+    return own.epsilon_at(delta) if isinstance(own, Cost) else math.inf
+
+
+def _served(cost: Callable[[Relation], Cost], relation: Relation) -> Cost | ValueError:
+    try:
+        return cost(relation)
+    except ValueError as error:
+        return error
+
+
+def _admit(db: sqlite3.Connection, account: rows.Account, budget: Budget, costs: _Costs, price: _Price) -> None:
+    """Let the run pass, or raise."""
+    total = account.total
+    if budget.unit != total.unit:
+        raise InputError(
+            f"The account '{account.name}' is kept per {total.unit} and this run is planned per {budget.unit}; "
+            f"plan it with --unit {total.unit}.{account.advice}"
+        )
+    own = costs[total.relation]
+    if not isinstance(own, Cost):
+        raise InputError(
+            f"The account '{account.name}' is kept under {total.relation}, which this run does not serve ({own}); "
+            f"choose a method or setting that serves {total.relation}."
+        )
+    past = rows.past_runs(db, account, total)
+    run = Past(own.mu, own.slack, price(total.relation, total.delta))
+    if not admits(total, past, run):
+        raise OverBudget(refusal(account.name, total, past, run) + account.advice)
+
+
+def _record(
+    db: sqlite3.Connection, made: Reservation, name: str, budget: Budget, costs: _Costs, plan_json: str, method: str
+) -> None:
+    run = (made.run, rows.now(), name, budget.unit, method, plan_json, "reserved", made.token)
+    db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", run)
+    for relation, own in costs.items():
+        pair = (own.mu, own.slack) if isinstance(own, Cost) else (None, None)
+        db.execute("INSERT INTO costs VALUES (?, ?, ?, ?)", (made.run, relation, *pair))
+
+
+def _check_change(db: sqlite3.Connection, account: rows.Account, total: Budget) -> None:
+    """Refuse a total that earlier runs cannot be counted under; one below what is spent is allowed."""
+    if others := rows.units(db, account) - {total.unit}:
+        raise InputError(
+            f"The account '{account.name}' has runs per {others.pop()} and the new total is per {total.unit}; "
+            f"set a total per {account.total.unit}.{account.advice}"
+        )
+    if any(math.isinf(run.mu) for run in rows.past_runs(db, account, total)):
+        raise InputError(
+            f"The account '{account.name}' has a run whose cost under {total.relation} is not known; "
+            f"set a total under {account.total.relation}."
+        )
+
+
+def _why_not(db: sqlite3.Connection, run: str, token: str) -> str:
+    row = db.execute("SELECT token, status FROM runs WHERE run = ?", (run,)).fetchone()
+    if row is None:
+        return f"The run '{run}' is not in this privacy ledger."
+    if row[0] == token:
+        return f"The run '{run}' is finished, so its checkpoint may not be resumed."
+    return f"The checkpoint of run '{run}' was already resumed elsewhere."
+
+
+def _check_name(name: str) -> None:
+    try:
+        if name.strip() and name.encode():
+            return
+    except UnicodeEncodeError:
+        pass
+    raise InputError(f"The name {ascii(name)} cannot name an account; use a name that is not empty and is UTF-8.")

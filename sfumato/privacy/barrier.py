@@ -1,0 +1,119 @@
+"""The barrier: private data behind it, one way through, every crossing charged first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sfumato.data.private import PrivateImages, Records, records
+from sfumato.privacy.bounds import BoundedSum
+from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.noise import Noise
+from sfumato.types import DataSpec, Unit
+
+PEOPLE = 128  # persons whose terms are held at once
+
+Tick = Callable[[str, float | None], None]  # told the crossing and the fraction done; None where that is private
+
+
+class Barrier:
+    """Holds private data; `release` is the only thing that returns a value computed from it.
+
+    Without data (`None`) it is blind: every answer is noise around zero, of the same public shape. A method
+    that finishes against a blind barrier has no other road to the data.
+    """
+
+    def __init__(
+        self,
+        data: PrivateImages | None,
+        spec: DataSpec,
+        ledger: Ledger,
+        *,
+        noise: Noise | None = None,
+        device: str = "cpu",
+        microbatch: int = 1024,
+        tick: Tick = lambda crossing, fraction: None,
+    ) -> None:
+        self.spec, self.ledger = spec, ledger
+        self.noise = noise or Noise()
+        self._inside = _Inside(None if data is None else records(data), spec, device, microbatch, tick)
+
+    def release(self, name: str, query: BoundedSum, *public: Any) -> Tensor:
+        """The noisy answer to `query`, in float64. Charged before a record is read."""
+        crossing = self.ledger.charge(name)
+        if query.bound != crossing.bound:
+            raise ValueError(f"Expected {crossing.bound} as planned for crossing '{name}', found {query.bound}.")
+        taking_part = crossing.sampler.draw(self._inside.units, self.noise)
+        total = self._inside.total(name, query, taking_part, public)
+        return crossing.mechanism(total, crossing.bound, self.noise)
+
+
+class _Inside:
+    """The private side: sums of bounded terms over units, in chunks."""
+
+    def __init__(self, data: Records | None, spec: DataSpec, device: str, microbatch: int, tick: Tick) -> None:
+        self._data, self._spec, self._device, self._microbatch = data, spec, device, microbatch
+        # The pace of a set whose size is private is private too.
+        self._tick: Tick = tick if spec.count_public else lambda crossing, fraction: tick(crossing, None)
+        self._by_person = data is not None and spec.unit is Unit.PERSON
+        if self._by_person:
+            assert data is not None and data.persons is not None
+            self._order = np.argsort(data.persons, kind="stable")
+            self._starts = np.searchsorted(data.persons[self._order], np.arange(data.persons.max(initial=-1) + 2))
+
+    @property
+    def units(self) -> int:
+        if self._data is None:
+            return 0
+        return len(self._starts) - 1 if self._by_person else len(self._data)
+
+    def total(self, name: str, query: BoundedSum, units: NDArray[np.int64], public: tuple[Any, ...]) -> Tensor:
+        self._tick(name, 0.0)
+        shape = query.answer_shape(len(self._spec.classes))
+        total = torch.zeros(shape, dtype=torch.float64, device=self._device)
+        add = self._add_people if self._by_person else self._add_records
+        for start in range(0, len(units), self._microbatch):
+            add(total, query, units[start : start + self._microbatch], public)
+            self._tick(name, min(1.0, (start + self._microbatch) / len(units)))
+        return total
+
+    @torch.no_grad()
+    def _add_records(self, total: Tensor, query: BoundedSum, rows: NDArray[np.int64], public: tuple[Any, ...]) -> None:
+        images, labels = self._batch(rows)
+        terms = query.bound.project(query.rows(images, labels, *public))
+        if query.by_class:
+            total.index_add_(0, labels, terms)
+        else:
+            total += terms.sum(0)
+
+    @torch.no_grad()
+    def _add_people(self, total: Tensor, query: BoundedSum, people: NDArray[np.int64], public: tuple[Any, ...]) -> None:
+        """One bounded term a person: the mean over that person's records (votes: their sum), projected as a whole."""
+        for piece in np.array_split(people, -(-len(people) // PEOPLE)):
+            owned = [self._order[self._starts[p] : self._starts[p + 1]] for p in piece]
+            rows, owner = np.concatenate(owned), np.repeat(np.arange(len(piece)), [len(o) for o in owned])
+            terms = total.new_zeros((len(piece), *total.shape))
+            for start in range(0, len(rows), self._microbatch):
+                cut = slice(start, start + self._microbatch)
+                images, labels = self._batch(rows[cut])
+                raw = torch.nan_to_num(query.rows(images, labels, *public).double(), nan=0.0, posinf=0.0, neginf=0.0)
+                target = torch.from_numpy(owner[cut]).to(labels)
+                if query.by_class:
+                    terms.flatten(0, 1).index_add_(0, target * len(total) + labels, raw)
+                else:
+                    terms.index_add_(0, target, raw)
+            if not query.bound.integer:
+                counts = torch.tensor([max(1, len(o)) for o in owned], dtype=torch.float64, device=total.device)
+                terms /= counts.view(-1, *[1] * total.dim())
+            total += query.bound.project(terms).sum(0)
+
+    def _batch(self, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Images in [0, 1]: a fixed public scaling, never one learned from the data."""
+        assert self._data is not None
+        pixels = torch.from_numpy(self._data.read(rows)).to(self._device)
+        return pixels.float().div_(255), torch.from_numpy(self._data.labels[rows]).to(self._device)

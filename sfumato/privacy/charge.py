@@ -1,0 +1,41 @@
+"""What a planned run costs an account, and how an account knows its data."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.accounting import accountant
+from sfumato.accounting.budget import Relation
+from sfumato.data.private import PrivateImages, records
+from sfumato.privacy.accounts import Cost
+from sfumato.privacy.plan import Plan
+
+# A run that is not purely Gaussian may fail with this share of its delta when runs are composed.
+SLACK_SHARE = 0.01
+
+
+def cost_of(plan: Plan, relation: Relation) -> Cost:
+    """The whole plan as one Gaussian that dominates it, for the filter across runs."""
+    events = plan.events(relation)
+    mu, slack = accountant.dominating_gaussian(events, plan.budget.delta * SLACK_SHARE)
+    return Cost(mu, slack, accountant.profile(events).epsilon)
+
+
+def digests_of(data: PrivateImages) -> NDArray[np.uint8]:
+    """Content digests of the records; they stay with the custodian, inside the ledger, under its key."""
+    return records(data).digests
+
+
+def fingerprint(digests: NDArray[np.uint8], run: str) -> str:
+    """Tells whether a resumed run has the same data; salted by the run, so that it links nothing else."""
+    return hashlib.blake2b(np.ascontiguousarray(digests).tobytes(), key=bytes.fromhex(run)).hexdigest()
+
+
+def account_name(data: PrivateImages) -> str:
+    """The path or name of the set; arrays in memory have none and go by their content."""
+    if data.spec.name != "arrays":
+        return data.spec.name
+    return "arrays-" + hashlib.blake2b(digests_of(data).tobytes(), digest_size=8).hexdigest()

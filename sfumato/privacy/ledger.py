@@ -1,0 +1,54 @@
+"""The ledger of one run: each crossing is written down before it happens, and one too many is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sfumato.accounting import accountant
+from sfumato.errors import OverBudget
+from sfumato.privacy.plan import Crossing, Plan
+
+
+class Ledger:
+    """Counts crossings against a plan.
+
+    The draws of noise and the counts cannot drift apart: the barrier draws only after `charge` returned.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.used = dict.fromkeys(plan.crossings, 0)
+        self._shown: tuple[tuple[int, ...], float] = ((), 0.0)
+
+    def charge(self, name: str) -> Crossing:
+        """Count one use of a planned crossing."""
+        if name not in self.used:
+            raise OverBudget(f"Expected a planned crossing ({', '.join(self.used)}), found '{name}'.")
+        planned = self.plan.crossings[name]
+        if self.used[name] >= planned.times:
+            raise OverBudget(f"Expected at most {planned.times} uses of crossing '{name}', found one more.")
+        self.used[name] += 1
+        return planned
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned crossing was used as often as planned."""
+        return all(self.used[name] == c.times for name, c in self.plan.crossings.items())
+
+    def epsilon(self) -> float:
+        """Epsilon of what was used so far, at the plan's delta."""
+        counts = tuple(self.used.values())
+        if counts != self._shown[0]:
+            used = self.plan.events(used=self.used)
+            self._shown = (counts, accountant.profile(used).epsilon(self.plan.budget.delta))
+        return self._shown[1]
+
+    def state_dict(self) -> dict[str, int]:
+        """Counts, for a checkpoint."""
+        return dict(self.used)
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Counts from a checkpoint of the same plan."""
+        if set(state) != set(self.used):
+            raise OverBudget(f"Expected a checkpoint with crossings {sorted(self.used)}, found {sorted(state)}.")
+        self.used = {name: int(count) for name, count in state.items()}

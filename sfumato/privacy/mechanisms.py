@@ -1,0 +1,57 @@
+"""The noise that a crossing adds: its scale comes from the bound it is called with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sfumato.privacy.bounds import Bound
+from sfumato.privacy.noise import Noise
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Continuous noise on every coordinate, in float64, rounded to the bound's public grid."""
+
+    multiplier: float
+    kind: ClassVar[Literal["gaussian"]] = "gaussian"
+
+    def std(self, bound: Bound) -> float:
+        """Absolute standard deviation."""
+        return self.multiplier * bound.norm
+
+    def __call__(self, value: Tensor, bound: Bound, noise: Noise) -> Tensor:
+        # The value lies on the grid, so rounding the noise alone equals rounding the noisy value: post-processing.
+        steps = np.rint(noise.gaussian(tuple(value.shape)) * (self.std(bound) / bound.grid))
+        return value + torch.from_numpy(steps * bound.grid).to(value.device)
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian:
+    """Whole-number noise for whole-number queries: exact, with no floating point to attack."""
+
+    multiplier: float
+    kind: ClassVar[Literal["discrete-gaussian"]] = "discrete-gaussian"
+
+    def std(self, bound: Bound) -> float:
+        """Parameter sigma of the discrete Gaussian."""
+        return self.multiplier * bound.norm
+
+    def __call__(self, value: Tensor, bound: Bound, noise: Noise) -> Tensor:
+        drawn = noise.discrete_gaussian(self.std(bound), tuple(value.shape))
+        return value + torch.from_numpy(drawn).to(value)
+
+
+Mechanism = Gaussian | DiscreteGaussian
+
+
+def mechanism_for(bound: Bound, multiplier: float) -> Mechanism:
+    """The discrete Gaussian where terms are whole numbers, the continuous one elsewhere."""
+    if not (math.isfinite(multiplier) and multiplier > 0):
+        raise ValueError(f"Expected a finite multiplier above 0, found multiplier={multiplier}.")
+    return DiscreteGaussian(multiplier) if bound.integer else Gaussian(multiplier)

@@ -1,0 +1,142 @@
+"""Where privacy noise comes from: a cryptographic stream keyed by the operating system.
+
+No seed reaches it, nothing stores it, and a forked process draws a stream of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+REKEY_BYTES = 1 << 32  # far below the period of the stream
+
+
+def _chacha20(key: bytes) -> Callable[[int], bytes]:
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+    encryptor = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+    return lambda n: bytes(encryptor.update(bytes(n)))
+
+
+def _shake256(key: bytes) -> Callable[[int], bytes]:
+    counter = 0
+
+    def stream(n: int) -> bytes:
+        nonlocal counter
+        counter += 1
+        return hashlib.shake_256(key + counter.to_bytes(16, "big")).digest(n)
+
+    return stream
+
+
+def _open_stream(key: bytes) -> tuple[str, Callable[[int], bytes]]:
+    try:
+        return "ChaCha20 keyed by the operating system", _chacha20(key)
+    except ImportError:  # a machine without the cryptography package
+        return "SHAKE-256 keyed by the operating system", _shake256(key)
+
+
+class Noise:
+    """A stream of secret randomness.
+
+    >>> Noise().gaussian((2, 3)).shape
+    (2, 3)
+    """
+
+    def __init__(self) -> None:
+        self._rekey()
+
+    def _rekey(self) -> None:
+        self._owner, self._left = os.getpid(), REKEY_BYTES
+        self.source, self._stream = _open_stream(os.urandom(32))
+
+    def __getstate__(self) -> object:
+        raise TypeError("A noise source is never stored.")
+
+    def take(self, count: int) -> bytes:
+        """The next `count` secret bytes; a fork or a used-up key starts a new stream."""
+        if self._owner != os.getpid() or self._left < count:
+            self._rekey()
+        self._left -= count
+        return self._stream(count)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Uniform 64-bit words."""
+        return np.frombuffer(self.take(8 * count), dtype=np.uint64)
+
+    def uniform(self, count: int) -> NDArray[np.float64]:
+        """Uniform in (0, 1), on the odd multiples of 2^-54."""
+        return ((self.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+    def below(self, limit: int, count: int) -> NDArray[np.int64]:
+        """Uniform integers in [0, limit), without modulo bias."""
+        cut = (1 << 63) // limit * limit
+        kept = np.empty(0, dtype=np.uint64)
+        while len(kept) < count:
+            words = self.words(count - len(kept) + 16) >> np.uint64(1)
+            kept = np.concatenate([kept, words[words < np.uint64(cut)]])
+        return (kept[:count] % np.uint64(limit)).astype(np.int64)
+
+    def gaussian(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """Standard normal values by inversion in float64; the caller rounds to a public grid."""
+        from scipy.special import ndtri
+
+        values: NDArray[np.float64] = ndtri(self.uniform(math.prod(shape)))
+        return values.reshape(shape)
+
+    def discrete_gaussian(self, sigma: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Exact draws from the discrete Gaussian (Canonne, Kamath and Steinke 2020, Algorithm 3), vectorised."""
+        total, found = math.prod(shape), np.empty(0, dtype=np.int64)
+        while len(found) < total:
+            found = np.concatenate([found, self._gaussian_round(sigma, int(1.7 * (total - len(found))) + 64)])
+        return found[:total].reshape(shape)
+
+    def _gaussian_round(self, sigma: float, count: int) -> NDArray[np.int64]:
+        t = math.floor(sigma) + 1
+        y = self._discrete_laplace(t, count)
+        centre, width = Fraction(sigma) ** 2 / t, 2 * Fraction(sigma) ** 2
+        gap = np.abs(y).astype(np.float64) - float(centre)
+        kept = self.bernoulli_exp(gap**2 / float(width), lambda i: (abs(int(y[i])) - centre) ** 2 / width)
+        accepted: NDArray[np.int64] = y[kept]
+        return accepted
+
+    def _discrete_laplace(self, t: int, count: int) -> NDArray[np.int64]:
+        """P(y) proportional to exp(-|y|/t): |y| = u + t v with u below t and v geometric."""
+        u = self.below(t, count)
+        u = u[self.bernoulli_exp(u / t, lambda i: Fraction(int(u[i]), t))]
+        v, alive = np.zeros(len(u), dtype=np.int64), np.arange(len(u))
+        while len(alive):
+            alive = alive[self.bernoulli_exp(np.ones(len(alive)), lambda i: Fraction(1))]
+            v[alive] += 1
+        magnitude, sign = u + t * v, self.below(2, len(u))
+        keep = (sign == 0) | (magnitude > 0)  # otherwise zero would count twice
+        return (np.where(sign == 0, magnitude, -magnitude))[keep]
+
+    def bernoulli_exp(
+        self, exponent: NDArray[np.float64], exactly: Callable[[int], Fraction], margin: float = 1e-11
+    ) -> NDArray[np.bool_]:
+        """True with probability exactly exp(-exponent).
+
+        Float64 decides unless the uniform falls within `margin` of the probability, far more than the rounding
+        error; then more secret bits and exact arithmetic decide. So the law is exact and the common path vectorised.
+        """
+        u, p = self.uniform(len(exponent)), np.exp(-exponent)
+        result = u < p
+        for i in np.flatnonzero(np.abs(u - p) < margin):
+            result[i] = self._decide(float(u[i]), exactly(int(i)))
+        return result
+
+    def _decide(self, coarse: float, exponent: Fraction) -> bool:
+        with localcontext() as context:
+            context.prec = 100
+            p = (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
+            fine = Decimal(int.from_bytes(self.take(24), "big")) / Decimal(1 << 192)
+            return (Decimal(coarse) - Decimal(2) ** -54) + fine * Decimal(2) ** -53 < p

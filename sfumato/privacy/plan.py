@@ -1,0 +1,145 @@
+"""A plan: every crossing a method will make, made from public facts before a record is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sfumato.accounting import accountant
+from sfumato.accounting.budget import Budget, Relation
+from sfumato.accounting.calibrate import least_noise
+from sfumato.accounting.events import Event
+from sfumato.privacy.bounds import Bound
+from sfumato.privacy.mechanisms import Mechanism, mechanism_for
+from sfumato.privacy.samplers import Everyone, Sampler
+from sfumato.types import DataSpec
+
+CURVE_DELTAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """One kind of passage through the barrier, used `times` times. Its event is derived, never typed."""
+
+    bound: Bound
+    mechanism: Mechanism
+    sampler: Sampler = field(default_factory=Everyone)
+    times: int = 1
+
+    def event(self, relation: Relation, times: int | None = None) -> Event:
+        """What the accountant sees."""
+        return Event(
+            self.mechanism.kind,
+            sigma=self.mechanism.std(self.bound),
+            sensitivity=self.bound.sensitivity(relation),
+            bound=self.bound.sensitivity(Relation.ADD_REMOVE),
+            relation=relation,
+            rate=self.sampler.rate,
+            times=self.times if times is None else times,
+            shift=self.bound.shift(relation),
+        )
+
+    def to_json(self, relation: Relation) -> dict[str, Any]:
+        """Absolute numbers; `multiplier` is sigma / sensitivity."""
+        event = self.event(relation)
+        return {
+            "mechanism": event.mechanism,
+            "sigma": event.sigma,
+            "sensitivity": event.sensitivity,
+            "multiplier": event.sigma / event.sensitivity,
+            "bound": self.bound.norm,
+            "sampling": str(self.sampler),
+            "times": event.times,
+        }
+
+
+def crossing(bound: Bound, multiplier: float, sampler: Sampler | None = None, times: int = 1) -> Crossing:
+    """A crossing with the mechanism that fits its bound."""
+    return Crossing(bound, mechanism_for(bound, multiplier), sampler or Everyone(), times)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be asked, under which guarantee, and what the paper would have claimed."""
+
+    method: str
+    settings: Mapping[str, Any]
+    data: DataSpec
+    budget: Budget
+    crossings: Mapping[str, Crossing]
+    paper: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, Any] = field(default_factory=lambda: {"kind": "uniform", "weights": None})
+    deviations: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def events(self, relation: Relation | None = None, used: Mapping[str, int] | None = None) -> tuple[Event, ...]:
+        """Events of the whole plan, or of the part that `used` counts."""
+        relation = relation or self.budget.relation
+        return tuple(c.event(relation, None if used is None else used.get(n, 0)) for n, c in self.crossings.items())
+
+    def profile(self, relation: Relation | None = None) -> accountant.Profile:
+        """The privacy profile of the whole plan."""
+        return accountant.profile(self.events(relation))
+
+    def epsilon(self, delta: float | None = None) -> float:
+        """Epsilon of the whole plan."""
+        return self.profile().epsilon(self.budget.delta if delta is None else delta)
+
+    def guarantee(self, delta: float | None = None) -> dict[str, Any]:
+        """The stated guarantee."""
+        profile, delta = self.profile(), self.budget.delta if delta is None else delta
+        return {
+            "epsilon": profile.epsilon(delta),
+            "delta": delta,
+            "relation": str(self.budget.relation),
+            "unit": str(self.budget.unit),
+            "accountant": profile.name,
+            "mu": profile.mu,
+        }
+
+    def curve(self) -> list[list[float]]:
+        """[delta, epsilon] pairs for a picture of the whole trade-off."""
+        profile = self.profile()
+        deltas = sorted({*CURVE_DELTAS, self.budget.delta, self.data.records**-1.1}, reverse=True)
+        return [[d, profile.epsilon(d)] for d in deltas if 0 < d < 1]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything about the plan; all of it public."""
+        spec, relation = self.data, self.budget.relation
+        return {
+            "method": self.method,
+            "settings": dict(self.settings),
+            "data": {
+                "name": spec.name,
+                "records": spec.records,
+                "shape": list(spec.shape),
+                "classes": list(spec.classes),
+                "unit": str(spec.unit),
+                "count_public": spec.count_public,
+                "public": spec.public,
+            },
+            "guarantee": self.guarantee(),
+            "curve": self.curve(),
+            "crossings": [{"name": n, **c.to_json(relation)} for n, c in self.crossings.items()],
+            "second_opinion": {
+                "accountant": "RDP (Balle et al.)",
+                "epsilon": accountant.epsilon_by_renyi(self.events(), self.budget.delta),
+            },
+            "paper": dict(self.paper),
+            "labels": dict(self.labels),
+            "deviations": list(self.deviations),
+            "warnings": list(self.warnings),
+        }
+
+
+def within(budget: Budget, make_plan: Callable[[float], Plan]) -> Plan:
+    """The plan with the least noise whose guarantee is within `budget`.
+
+    `make_plan` takes a noise scale that every calibrated crossing is proportional to.
+    """
+    plan = make_plan(least_noise(lambda noise: make_plan(noise).epsilon(), budget.epsilon))
+    if budget.delta > 1 / plan.data.records:
+        advice = f"delta={budget.delta:g} is above 1/{plan.data.records}, one over the number of units; take less."
+        plan = replace(plan, warnings=(*plan.warnings, advice))
+    return plan

@@ -1,0 +1,69 @@
+"""Who takes part in a crossing. Only these samplers exist, and each states the rate that is charged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.privacy.noise import Noise
+
+
+@dataclass(frozen=True)
+class Everyone:
+    """All units, every time: no amplification is claimed."""
+
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.rate != 1.0:
+            raise ValueError(f"Expected rate=1 for everyone, found rate={self.rate}; use Poisson(rate).")
+
+    def draw(self, units: int, noise: Noise) -> NDArray[np.int64]:
+        """Indices of the units that take part."""
+        return np.arange(units)
+
+    def __str__(self) -> str:
+        return "everyone"
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Each unit enters by its own coin of probability `rate`, fresh at each step.
+
+    A binomial count and then a uniform subset of that size is the same law, at a cost that follows the batch
+    and not the data. An empty batch is a batch.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < 1:
+            raise ValueError(f"Expected a rate between 0 and 1, found rate={self.rate}.")
+
+    def draw(self, units: int, noise: Noise) -> NDArray[np.int64]:
+        """Sorted indices of the units that take part."""
+        from scipy.stats import binom
+
+        count = int(binom.ppf(noise.uniform(1)[0], units, self.rate)) if units else 0
+        return _subset(units, count, noise)
+
+    def __str__(self) -> str:
+        return f"Poisson({self.rate:g})"
+
+
+Sampler = Everyone | Poisson
+
+
+def _subset(units: int, count: int, noise: Noise) -> NDArray[np.int64]:
+    """A uniform subset of `count` of `units`: draw until enough are distinct, from the smaller side."""
+    if count > units // 2:
+        left_out = np.zeros(units, dtype=bool)
+        left_out[_subset(units, units - count, noise)] = True
+        return np.flatnonzero(~left_out)
+    chosen = np.empty(0, dtype=np.int64)
+    while len(chosen) < count:
+        more = noise.below(units, count - len(chosen))
+        chosen = np.unique(np.concatenate([chosen, more]))  # every newcomer is uniform over what is left
+    return chosen

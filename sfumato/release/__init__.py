@@ -1,0 +1,22 @@
+"""What may be published: the release folder, its privacy statement, card and report, behind one export gate."""
+
+from __future__ import annotations
+
+from sfumato.release.bundle import Release, ensure_free
+from sfumato.release.gate import Gate, Public, check
+from sfumato.release.pictures import FORMATS, check_format, read_images, write_images
+from sfumato.release.statement import make_statement, to_markdown
+
+__all__ = [
+    "FORMATS",
+    "Gate",
+    "Public",
+    "Release",
+    "check",
+    "check_format",
+    "ensure_free",
+    "make_statement",
+    "read_images",
+    "to_markdown",
+    "write_images",
+]

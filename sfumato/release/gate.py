@@ -1,0 +1,163 @@
+"""The export gate: the exact list of what a release folder may hold, and the one way to write into it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.release.content import json_problem, parquet_problem, png_problem, tensor_problem, text_problem
+
+DATA_INDEPENDENT = "data-independent"
+_WHY = re.compile(r"data-independent|post-processing of crossings? \S.*")
+
+# The statement's twelve points, in their order; the keys of privacy.json.
+POINTS = (
+    "guarantee", "coverage", "mechanisms", "accountant", "declared_public", "tuning",
+    "other_releases", "randomness", "deviations", "audit", "reproducibility", "plain_words",
+)  # fmt: skip
+
+
+def certified(why: object) -> bool:
+    """Whether a certificate is one of the two reasons for which a value is public."""
+    return isinstance(why, str) and _WHY.fullmatch(why) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Public:
+    """A value with the reason why it may be published; without one the gate takes no tensor.
+
+    >>> Public(3, "data-independent").why
+    'data-independent'
+    >>> Public.after(3, "embedding", "labels").why
+    'post-processing of crossings embedding, labels'
+    """
+
+    value: Any
+    why: str
+
+    def __post_init__(self) -> None:
+        if not certified(self.why):
+            raise ValueError(
+                f"Expected why='data-independent' or why='post-processing of crossing NAME', found why={self.why!r}."
+            )
+
+    @classmethod
+    def after(cls, value: Any, *crossings: str) -> Public:
+        """Computed from the named releases and public values alone; from nothing released, data-independent."""
+        if not crossings:
+            return cls(value, DATA_INDEPENDENT)
+        plural = "s" if len(crossings) > 1 else ""
+        return cls(value, f"post-processing of crossing{plural} {', '.join(crossings)}")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of the list: a pattern of names, and what is wrong with the bytes of such a file, if anything."""
+
+    name: re.Pattern[str]
+    problem: Callable[[bytes], str | None]
+
+
+def _rule(pattern: str, problem: Callable[[bytes], str | None]) -> Rule:
+    return Rule(re.compile(pattern), problem)
+
+
+def _json_rule(name: str, *keys: str) -> Rule:
+    return _rule(re.escape(name), lambda data: json_problem(data, frozenset(keys)))
+
+
+def _tensor_rule(name: str) -> Rule:
+    return _rule(re.escape(name), lambda data: tensor_problem(data, certified))
+
+
+# A class folder: letters, digits, space, dot, dash, underscore; not hidden, no dot or space at the end.
+CLASS_FOLDER = r"[^\W_](?:[\w .-]{0,58}[\w-])?"
+
+RULES: tuple[Rule, ...] = (
+    _rule(rf"images/{CLASS_FOLDER}/\d{{6,9}}\.png", png_problem),
+    _rule(r"data\.parquet", parquet_problem),
+    _json_rule("generator/config.json", "format", "generator"),
+    _tensor_rule("generator/model.safetensors"),
+    _tensor_rule("measurement.safetensors"),
+    _json_rule("privacy.json", "format", "measurement", *POINTS),
+    _rule(r"PRIVACY\.md", text_problem),
+    _rule(r"README\.md", text_problem),
+    _rule(r"report\.html", text_problem),
+)
+
+
+def problem(name: str, data: bytes) -> str | None:
+    """Why a file of this name and content may not be in a release folder, or None."""
+    rule = next((rule for rule in RULES if rule.name.fullmatch(name)), None)
+    return "is not on the list of what a release may contain" if rule is None else rule.problem(data)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The only writer of a release folder. A refusal is a fault of the program, never of the user."""
+
+    folder: Path
+
+    def write(self, name: str, data: bytes | str) -> None:
+        """Write one listed file; tensors go through `tensors`, which asks for their certificates."""
+        if not isinstance(data, bytes | str):
+            raise TypeError(f"Expected {name} as bytes or text, found {type(data).__name__}.")
+        if name.endswith(".safetensors"):
+            raise TypeError(f"Expected the tensors of {name} through Gate.tensors, each wrapped in Public.")
+        self._put(name, data.encode() if isinstance(data, str) else data)
+
+    def json(self, name: str, value: Mapping[str, Any]) -> None:
+        """Write one listed JSON file with nothing in it but its listed keys and finite numbers."""
+        self.write(name, json.dumps(_finite(name, value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def tensors(self, name: str, tensors: Mapping[str, Public]) -> None:
+        """Write one listed safetensors file; the certificates travel in its header."""
+        for key, tensor in tensors.items():
+            if not isinstance(tensor, Public):
+                raise TypeError(f"Expected {key} of {name} wrapped in Public, found a bare {type(tensor).__name__}.")
+        import torch
+        from safetensors.torch import save
+
+        # Clones, because safetensors refuses tensors that share memory.
+        plain = {k: torch.as_tensor(t.value).detach().cpu().contiguous().clone() for k, t in tensors.items()}
+        self._put(name, save(plain, {key: tensor.why for key, tensor in tensors.items()}))
+
+    def _put(self, name: str, data: bytes) -> None:
+        found = problem(name, data)
+        if found is not None:
+            raise ValueError(f"The export gate refused {name}: it {found}.")
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "xb") as file:
+            file.write(data)
+
+
+def _finite(name: str, value: Any) -> Any:
+    """The same value, or a ValueError naming the file where a number in it is not finite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"The export gate refused {name}: it has a number that is not finite.")
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    for part in parts:
+        _finite(name, part)
+    return value
+
+
+def check(folder: str | Path) -> list[str]:
+    """Everything in a folder that a release may not contain, one sentence each; empty when all is well."""
+    found, folder = [], Path(folder)
+    for where, folders, files in os.walk(folder):
+        for entry in sorted(folders + files):
+            path = Path(where) / entry
+            name = path.relative_to(folder).as_posix()
+            if path.is_symlink():
+                found.append(f"{name} is a link; a release holds plain files alone.")
+            elif not path.is_dir():
+                what = problem(name, path.read_bytes() if path.is_file() else b"")
+                found += [f"{name} {what}."] if what else []
+    return sorted(found)

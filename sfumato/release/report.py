@@ -1,0 +1,87 @@
+"""report.html: one self-contained page to look at."""
+
+from __future__ import annotations
+
+import base64
+import io
+import shlex
+from typing import Any
+
+import numpy as np
+
+from sfumato.release.curve import curve_svg
+from sfumato.release.gate import POINTS
+from sfumato.release.names import public_command
+from sfumato.release.numbers import epsilon, one_in, percent, show
+from sfumato.release.pictures import png
+from sfumato.release.render import render_html
+from sfumato.release.statement import TITLES
+from sfumato.release.words import opinion_words
+from sfumato.types import Images
+
+COLUMNS, MOST_CLASSES, LARGEST = 10, 40, 128
+
+
+def make_report(statement: dict[str, Any], images: Images, *, command: str | None = None) -> str:
+    """The report of a release. It loads nothing from anywhere, and runs no script."""
+    return render_html(
+        "report.html.j2",
+        s=statement,
+        rows=sample_rows(images),
+        hidden_classes=max(0, len(images.classes) - MOST_CLASSES),
+        small=max(images.pixels.shape[2:]) < 64,
+        count=len(images),
+        curve=curve_svg(statement["guarantee"]),
+        points=[(TITLES[name], list(flat(statement[name]))) for name in POINTS],
+        success=statement["plain_words"]["attacker_success"],
+        command=_one_option_a_line(public_command(command)) if command else None,
+        show=show,
+        eps=epsilon,
+        one_in=one_in,
+        percent=percent,
+        opinion=opinion_words,
+    )
+
+
+def _one_option_a_line(command: str) -> str:
+    words = [shlex.quote(word) for word in shlex.split(command)]
+    return " ".join(f"\\\n    {word}" if word.startswith("--") else word for word in words)
+
+
+def sample_rows(images: Images) -> list[dict[str, Any]]:
+    """The first images of each class as data addresses, one row a class."""
+    rows = []
+    for number, name in enumerate(images.classes[:MOST_CLASSES]):
+        members = np.flatnonzero(images.labels == number)
+        pictures = [_address(images.pixels[member]) for member in members[:COLUMNS]]
+        rows.append({"name": name, "count": len(members), "pictures": pictures})
+    return rows
+
+
+def _address(pixels: np.ndarray) -> str:
+    data = png(pixels) if max(pixels.shape[1:]) <= LARGEST else _thumbnail(pixels)
+    return "data:image/png;base64," + base64.b64encode(data).decode()
+
+
+def _thumbnail(pixels: np.ndarray) -> bytes:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(png(pixels))) as image:
+        image.thumbnail((LARGEST, LARGEST))
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def flat(point: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """One point of the statement as names and the lines beneath them."""
+    return [(name.replace("_", " "), lines(value)) for name, value in point.items() if name != "curve"]
+
+
+def lines(value: Any) -> list[str]:
+    """A value as lines of text: a list of sentences or objects has one line for each."""
+    if value == []:
+        return ["none"]
+    if isinstance(value, list) and all(isinstance(part, dict | list) or len(str(part)) > 24 for part in value):
+        return [show(part, 6) for part in value]
+    return [show(value, 6)]

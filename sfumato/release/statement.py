@@ -1,0 +1,110 @@
+"""The privacy statement: twelve points, generated from the plan that was charged, never typed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from sfumato.errors import InputError
+from sfumato.release import points
+from sfumato.release.names import base_name, hide_paths, scrub
+from sfumato.release.numbers import epsilon, one_in, show
+from sfumato.release.words import opinion_words, plain_words
+
+STATEMENT_FORMAT = "sfumato-privacy/1"
+TUNING_OUTCOMES = ("not charged", "charged by", "tuned on")
+TITLES = {
+    "guarantee": "Guarantee",
+    "coverage": "What is covered",
+    "mechanisms": "Mechanism events",
+    "accountant": "Accountant",
+    "declared_public": "Assumptions declared public",
+    "tuning": "Tuning",
+    "other_releases": "Other releases from the same data",
+    "randomness": "Randomness",
+    "deviations": "Deviations and caveats",
+    "audit": "Audit",
+    "reproducibility": "Reproducibility",
+    "plain_words": "Plain words",
+}
+
+
+def public_plan(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan without local paths: the data go by their last path component."""
+    clean: dict[str, Any] = scrub(plan, plan["data"]["name"])
+    # Class names are declared public as they are; one that looks like a path must still match its images.
+    clean["data"] |= {"name": base_name(plan["data"]["name"]), "classes": list(plan["data"]["classes"])}
+    return clean
+
+
+def configuration(plan: dict[str, Any]) -> dict[str, Any]:
+    """What fixes a run: method, settings, data and budget."""
+    budget = {key: plan["guarantee"][key] for key in ("epsilon", "delta", "relation", "unit")}
+    return {"method": plan["method"], "settings": plan["settings"], "data": plan["data"], "budget": budget}
+
+
+def configuration_hash(plan: dict[str, Any]) -> str:
+    """SHA-256 of the canonical JSON of the configuration."""
+    text = json.dumps(configuration(plan), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def make_statement(
+    plan: dict[str, Any],
+    *,
+    released: list[str],
+    account: dict[str, Any] | None,
+    noise: dict[str, Any],
+    public_data: dict[str, Any] | None,
+    tuning: str,
+    audit: dict[str, Any] | None,
+    version: str,
+) -> dict[str, Any]:
+    """The statement of one run; `plan` is `Plan.to_json()`, and the ledger charged what it says.
+
+    `tuning` starts with one of three outcomes: "not charged", "charged by METHOD" or "tuned on PUBLIC DATA".
+    """
+    if not tuning.lower().startswith(TUNING_OUTCOMES):
+        raise ValueError(f"Expected tuning to start with {', '.join(TUNING_OUTCOMES)}, found tuning={tuning!r}.")
+    if public_data is not None and not str(public_data.get("provenance") or "").strip():
+        raise InputError("Public data came without provenance; say in --provenance where they are from.")
+    plan = public_plan(plan)
+    return {
+        "format": STATEMENT_FORMAT,
+        "guarantee": points.guarantee(plan),
+        "coverage": points.coverage(released),
+        "mechanisms": points.mechanisms(plan),
+        "accountant": points.accountant(plan, version),
+        "declared_public": points.declared_public(plan, scrub(public_data, str((public_data or {}).get("name", "")))),
+        "tuning": {"summary": hide_paths(tuning)},
+        "other_releases": points.other_releases(plan, account),
+        "randomness": points.randomness(plan, noise),
+        "deviations": points.deviations(plan),
+        "audit": points.audit(audit),
+        "reproducibility": _reproducibility(plan, version),
+        "plain_words": plain_words(plan["guarantee"], plan.get("curve") or (), plan["data"]),
+    }
+
+
+def _reproducibility(plan: dict[str, Any], version: str) -> dict[str, Any]:
+    digest = configuration_hash(plan)
+    return {
+        "summary": f"sfumato {version}, method {plan['method']}, configuration {digest[:12]}.",
+        "software": f"sfumato {version}",
+        "method": plan["method"],
+        "configuration": configuration(plan),
+        "configuration_hash": digest,
+        "labels": plan.get("labels"),
+        "data_hash": "Kept private: a hash of the data would let anyone confirm a guess of it.",
+        "noise_seeds": "None exist: the noise cannot be replayed, so a second run gives other images.",
+    }
+
+
+def to_markdown(statement: dict[str, Any]) -> str:
+    """PRIVACY.md: the statement for people."""
+    from sfumato.release.render import render_text
+
+    return render_text(
+        "privacy.md.j2", s=statement, titles=TITLES, show=show, eps=epsilon, one_in=one_in, opinion=opinion_words
+    )

@@ -1,0 +1,173 @@
+"""A request: all that a run needs, in plain words, as a command line says it and a resumed run reads it back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.api import make_budget, make_method, make_plan, saved_before, synthesize
+from sfumato.errors import InputError
+from sfumato.types import DataSpec, Unit
+
+if TYPE_CHECKING:
+    from sfumato.data.private import PrivateImages
+    from sfumato.privacy.plan import Plan
+    from sfumato.release import Release
+    from sfumato.run.progress import Silent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Flags of `sfumato synthesize`; none of them is computed from data."""
+
+    data: str
+    method: str
+    epsilon: float
+    delta: float = 1e-5
+    relation: str = "add-remove"
+    private_count: bool = False
+    records: int | None = None
+    size: int | None = None
+    grey: bool = False
+    split: str = "train"
+    label: str | None = None
+    person: str | None = None
+    labels: str = "uniform"
+    public: str | None = None
+    provenance: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    count: int = 10_000
+    format: str = "png"
+    seed: int = 0
+    device: str = "auto"
+    ledger: str | None = None
+    out: str = "release"
+
+    @property
+    def unit(self) -> Unit:
+        """A person where a person column is named."""
+        return Unit.PERSON if self.person else Unit.RECORD
+
+    def load(self, progress: Any = None) -> PrivateImages:
+        """The data, boxed."""
+        from sfumato.data import load
+
+        return load(
+            self.data, size=self.size, grey=self.grey, split=self.split, label=self.label, person=self.person,
+            private_count=self.private_count, records=self.records, progress=progress,
+        )  # fmt: skip
+
+    def command(self) -> str:
+        """A public line for the report; local paths are left out."""
+        data = Path(self.data).name if "/" in self.data else self.data
+        given = " ".join(f"--set {k}={v}" for k, v in self.settings.items())
+        line = f"sfumato synthesize {data} --method {self.method} --epsilon {self.epsilon:g} --delta {self.delta:g}"
+        return f"{line} --relation {self.relation} --count {self.count} --seed {self.seed} {given}".strip()
+
+
+def describe(*, records: int, shape: str, classes: int, unit: str = "record", private_count: bool = False) -> DataSpec:
+    """A data set that need not exist, for `sfumato plan` without files."""
+    try:
+        sides = tuple(int(side) for side in shape.lower().split("x"))
+        kind = make_budget(1.0, unit=unit).unit
+        names = tuple(str(i) for i in range(classes))
+        return DataSpec("described", records, sides, names, kind, not private_count)  # type: ignore[arg-type]
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"Expected --records N --shape 1x28x28 --classes 10: {error}") from error
+
+
+def plan_for(request: Request, spec: DataSpec) -> Plan:
+    """The plan of a request for data of this public description."""
+    method = make_method(request.method, request.settings, request.labels, spec.classes)
+    return make_plan(method, spec, make_budget(request.epsilon, request.delta, request.relation, spec.unit))
+
+
+def carry_out(request: Request, progress: Silent | None = None) -> Release:
+    """Synthesize as requested; a stopped run can be taken up by `resume`."""
+    from sfumato.run.job import Job
+
+    _check(request)
+    with request.load(_shown(progress)) as box:
+        plan_for(request, box.spec)
+        ledger = str(Path(request.ledger).absolute()) if request.ledger else None
+        places = {"data": _absolute(request.data), "ledger": ledger, "out": str(Path(request.out).absolute())}
+        kept = asdict(request) | places
+        return _go(Request(**kept), box, Job.create(kept, ledger), progress)
+
+
+def resume(run: str, progress: Silent | None = None) -> Release:
+    """Take up a stopped run where its checkpoint stands, under the same reservation."""
+    from sfumato.run.job import Job
+
+    job = Job.find(run)
+    try:
+        if set(job.manifest["request"]) != {f.name for f in fields(Request)}:
+            raise InputError(f"The run {run} was begun from Python or by another version; resume it there.")
+        request = Request(**job.manifest["request"])
+        with request.load(_shown(progress)) as box:
+            return _go(request, box, job, progress)
+    finally:
+        job.close()
+
+
+def _go(request: Request, box: PrivateImages, job: Any, progress: Silent | None) -> Release:
+    from sfumato.run.progress import Silent
+    from sfumato.run.run import Run
+
+    if (release := saved_before(job, Path(request.out), box, request.ledger)) is not None:
+        return release
+    public = _public(request)
+    return synthesize(
+        make_method(request.method, request.settings, request.labels, box.spec.classes),
+        box,
+        make_budget(request.epsilon, request.delta, request.relation, box.spec.unit),
+        Run(device=request.device, seed=request.seed, progress=progress or Silent()),
+        count=request.count, public=public, out=request.out, format=request.format, ledger=request.ledger,
+        job=job, command=request.command(),
+    )  # fmt: skip
+
+
+def _check(request: Request) -> None:
+    """All that can be refused without reading the data is refused first."""
+    from sfumato.api import check_out
+    from sfumato.run.run import pick_device
+
+    make_budget(request.epsilon, request.delta, request.relation, request.unit)
+    make_method(request.method, request.settings)
+    check_out(request.out, request.count, request.format)
+    pick_device(request.device)
+    if (request.public is None) != (request.provenance is None):
+        raise InputError("Public data and their provenance go together: give both --public DATA and --provenance TEXT.")
+
+
+def _public(request: Request) -> Any:
+    from sfumato.data import load_public
+
+    if request.public is None or request.provenance is None:
+        return None
+    return load_public(request.public, request.provenance, size=request.size, grey=request.grey)
+
+
+def _absolute(data: str) -> str:
+    """A path that a resumed run finds from another folder; a named set keeps its name."""
+    name, colon, path = data.partition(":")
+    if colon and Path(path).exists():
+        return f"{name}:{Path(path).absolute()}"
+    return str(Path(data).absolute()) if Path(data).exists() else data
+
+
+def _shown(progress: Silent | None) -> Any:
+    if progress is None:
+        return None
+    stage: list[str] = []
+
+    def show(done: int, total: int, what: str) -> None:
+        if stage != [what]:
+            stage[:] = [what]
+            progress.start(what, total or None)
+        progress.advance(done)
+
+    return show

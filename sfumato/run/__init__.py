@@ -1,0 +1,1 @@
+"""How a run goes: device, public randomness, steps, checkpoints and progress."""

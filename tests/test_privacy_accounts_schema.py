@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfumato.accounting.budget import Budget, Relation
+from sfumato.accounting.gaussian import epsilon_of
+from sfumato.errors import InputError, SfumatoError
+from sfumato.privacy.accounts import Accounts, Cost, Reservation, default_path
+from sfumato.privacy.accounts_schema import fingerprints
+
+
+def cost(relation: Relation) -> Cost:
+    return Cost(0.1, 0.0, lambda delta: epsilon_of(delta, 0.1))
+
+
+def reserve(accounts: Accounts, count: int = 3, name: str = "scans", first: int = 0) -> Reservation:
+    digests = np.zeros((count, 32), np.uint8)
+    digests[:, :4] = (np.arange(count, dtype=">u4") + first).view(np.uint8).reshape(-1, 4)
+    return accounts.reserve(name=name, digests=digests, budget=Budget(5.0), cost=cost, plan_json="{}", method="m")
+
+
+def test_the_default_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SFUMATO_LEDGER", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert default_path() == tmp_path / "data" / "sfumato" / "ledger.sqlite"
+    for unusable in ("", "relative"):
+        monkeypatch.setenv("XDG_DATA_HOME", unusable)
+        assert default_path() == tmp_path / ".local" / "share" / "sfumato" / "ledger.sqlite"
+    monkeypatch.setenv("SFUMATO_LEDGER", "/elsewhere/l.sqlite")
+    assert default_path() == Path("/elsewhere/l.sqlite")
+
+
+def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "sfumato" / "ledger.sqlite"
+    before = os.umask(0)
+    try:
+        with Accounts(path) as accounts:
+            reserve(accounts)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert [one.name for one in path.parent.iterdir()] == ["ledger.sqlite"]
+
+
+def test_a_ledger_survives_its_process_and_keeps_its_key(tmp_path: Path) -> None:
+    path = tmp_path / "with space ? # % é.sqlite"
+    with Accounts(path) as accounts:
+        made = reserve(accounts)
+    with Accounts(str(path)) as accounts:
+        reserve(accounts, name="renamed")
+        assert accounts.holds(made.run, made.token)
+        assert len(accounts.show("scans")["history"]) == 2
+        assert accounts.show("renamed")["history"] == []
+
+
+def test_throw_away_ledgers_share_nothing_and_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Accounts(None) as one, Accounts(None) as other:
+        reserve(one)
+        assert len(one.show("scans")["history"]) == 1 and other.show("scans")["history"] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writes_are_durable_and_checked(tmp_path: Path) -> None:
+    with Accounts(tmp_path / "l") as accounts, accounts._store.reading() as db:
+        pragmas = {name: db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "foreign_keys")}
+        assert pragmas == {"synchronous": 3, "foreign_keys": 1}
+        assert db.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
+
+
+def test_fingerprints_depend_on_the_key() -> None:
+    digests = np.arange(64, dtype=np.uint8).reshape(2, 32)
+    one, other = (list(fingerprints(digests, key * 32)) for key in (b"a", b"b"))
+    assert len(set(one) | set(other)) == 4 and list(fingerprints(digests[::-1], b"a" * 32)) == one[::-1]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database, only some words" * 99, b"SQLite format 3\0" + b"\0" * 4000])
+def test_a_file_that_is_not_a_ledger_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="notes.txt.*is not a privacy ledger; name another"):
+        Accounts(path)
+    assert path.read_bytes() == content
+
+
+def test_another_program_s_database_is_refused(tmp_path: Path) -> None:
+    db = sqlite3.connect(tmp_path / "other.db")
+    db.execute("CREATE TABLE secret (key BLOB)")
+    db.close()
+    with pytest.raises(InputError, match="is not a privacy ledger"):
+        Accounts(tmp_path / "other.db")
+
+
+@pytest.mark.parametrize("change, words", [
+    ("PRAGMA user_version = 2", "made by a newer Sfumato"),
+    ("DELETE FROM secret", "its key is missing"),
+    ("DELETE FROM totals", "is damaged"),
+    ("UPDATE totals SET relation = 'nobody'", "is damaged"),
+    ("UPDATE costs SET mu = 'much'", "run of account 'scans' .* is damaged"),
+    ("DELETE FROM costs", "run of account 'scans' .* is damaged"),
+    ("DROP TABLE charges", "is damaged"),
+])  # fmt: skip
+def test_a_ledger_of_another_shape_is_refused(tmp_path: Path, change: str, words: str) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with Accounts(path) as accounts:
+        reserve(accounts)
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute(change)
+    db.close()
+    with pytest.raises(InputError, match=words):
+        with Accounts(path) as accounts:
+            reserve(accounts)
+
+
+def test_flipped_bytes_never_give_a_traceback(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with Accounts(path) as accounts:
+        reserve(accounts, 300)
+    whole, chance, refused = path.read_bytes(), random.Random(0), 0
+    for _ in range(150):
+        broken = bytearray(whole)
+        start = chance.randrange(len(whole))
+        broken[start : start + 200] = chance.randbytes(len(broken[start : start + 200]))
+        path.write_bytes(broken)
+        try:
+            with Accounts(path) as accounts:
+                accounts.show("scans")
+                reserve(accounts, 300)
+        except SfumatoError as error:
+            assert "ledger" in str(error) or "account" in str(error)
+            refused += 1
+    assert refused > 10
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file" / "ledger.sqlite", tmp_path / "file" / "deep" / "ledger.sqlite"):
+        with pytest.raises(InputError, match="No privacy ledger can be made at .*--ledger"):
+            Accounts(path)
+    with pytest.raises(InputError, match="cannot be opened"):
+        Accounts(tmp_path)
+    (tmp_path / "dangling").symlink_to(tmp_path / "gone")
+    with pytest.raises(InputError, match="cannot be opened"):
+        Accounts(tmp_path / "dangling")
+
+
+def test_a_read_only_ledger_can_be_shown_but_not_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with Accounts(path) as accounts:
+        reserve(accounts)
+
+    def connect(path: Path, patience: float) -> sqlite3.Connection:
+        return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+
+    monkeypatch.setattr("sfumato.privacy.accounts_schema._connect", connect)  # file modes do not bind root
+    with Accounts(path) as accounts:
+        assert len(accounts.show("scans", np.zeros((1, 32), np.uint8))["history"]) == 1
+        with pytest.raises(InputError, match="or its folder is read-only"):
+            reserve(accounts)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="file modes do not bind root")
+def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(InputError, match="No privacy ledger can be made"):
+        Accounts(tmp_path / "ledger.sqlite")
+    tmp_path.chmod(0o700)
+
+
+def test_a_full_disk_refuses_the_run_and_spends_nothing(tmp_path: Path) -> None:
+    with Accounts(tmp_path / "ledger.sqlite") as accounts:
+        reserve(accounts)
+        with accounts._store.reading() as db:
+            pages = db.execute("PRAGMA page_count").fetchone()[0]
+            db.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(InputError, match="the disk is full"):
+            reserve(accounts, 5000)
+        assert len(accounts.show("scans")["history"]) == 1
+
+
+def test_a_locked_ledger_is_waited_for_and_then_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with Accounts(path, patience=0.2) as accounts:
+        reserve(accounts)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        with pytest.raises(InputError, match="locked by another process"):
+            reserve(accounts)
+        assert time.monotonic() - began >= 0.15
+        other.execute("ROLLBACK")
+        other.close()
+        reserve(accounts)
+        assert len(accounts.show("scans")["history"]) == 2
+
+
+def test_many_records_are_quick(tmp_path: Path) -> None:
+    with Accounts(tmp_path / "ledger.sqlite") as accounts:
+        began = time.monotonic()
+        reserve(accounts, 200_000)
+        reserve(accounts, 200_000, name="renamed", first=199_999)
+        assert time.monotonic() - began < 10
+        assert len(accounts.show("scans")["history"]) == 2
+        with accounts._store.reading() as db:
+            assert db.execute("SELECT count(*) FROM fingerprints").fetchone()[0] == 399_999
