@@ -38,12 +38,14 @@ def synthesize(
     format: str = "png",
     ledger: str | Path | None = None,
     job: Job | None = None,
+    resume: str | None = None,
     command: str | None = None,
 ) -> Release:
     """Learn a generator from private `data` within `budget` and return what may be published.
 
     The plan is made, and an impossible one refused, before a record is read; the budget is reserved in the ledger of
-    the data before the first crossing. With `out` the release is also written there.
+    the data before the first crossing. With `out` the release is also written there. `resume` names a run that was
+    stopped; everything else must then be as it was.
 
     >>> from sfumato import DPMERF, Budget
     >>> release = synthesize(DPMERF(features=20, steps=2), "digits", Budget(epsilon=5), count=20)
@@ -59,7 +61,7 @@ def synthesize(
     plan = make_plan(method, box.spec, budget)
     check_out(out, count, format)
     run = run or Run()
-    job = job or Job.create({}, str(ledger) if ledger else None)
+    job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     accounts = _accounts(box.spec, ledger)
     try:
         _enter(job, accounts, plan, box)
@@ -77,7 +79,8 @@ def synthesize(
         job.finish(accounts)
         return release
     except Interrupted as stopped:
-        raise Interrupted(f"Stopped. Nothing is lost: go on with --resume {job.folder.name}") from stopped
+        how = "--resume " if job.manifest["request"] else "resume="
+        raise Interrupted(f"Stopped. Nothing is lost: go on with {how}{job.folder.name}") from stopped
     finally:
         job.close()
         accounts.close()
@@ -104,7 +107,7 @@ def refit(
     """Train a new generator from the sanitised measurement that a release carries. Costs no privacy."""
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
-    from sfumato.release import Release
+    from sfumato.release import Release, restated
     from sfumato.run.run import Run
 
     release = Release.load(folder)
@@ -118,8 +121,10 @@ def refit(
     run = replace(run or Run(), seed=seed, ledger=Ledger(plan))
     run.kept.update({name: value.value for name, value in release.measurement.items()})
     generator = method.learn(Barrier(None, spec, run.ledger, device=run.device), run)
-    again = Release(generator, generator.sample(count, seed=seed), dict(release.statement), dict(release.measurement))
-    again.save(out, format=format, command=f"sfumato refit {Path(folder).name} --seed {seed}")
+    statement = restated(release.statement, method.settings())
+    again = Release(generator, generator.sample(count, seed=seed), statement, dict(release.measurement))
+    changed = "".join(f" --set {field}={value}" for field, value in (settings or {}).items())
+    again.save(out, format=format, command=f"sfumato refit {Path(folder).name} --seed {seed}{changed}")
     return again
 
 

@@ -14,7 +14,7 @@ __all__ = ["DataSpec", "Images", "Relation", "Site", "Unit"]
 
 
 class Site(StrEnum):
-    """Where the privacy barrier sits (architecture: B1..B4)."""
+    """Where the privacy barrier sits (B1 to B4)."""
 
     B1 = "between real data and measurement"
     B2 = "within measurement"

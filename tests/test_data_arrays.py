@@ -38,13 +38,16 @@ def refused(source, says: str, **options) -> None:
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize(("images", "expected"), [
-    (GREY, GREY[:, None]),
-    (GREY[..., None], GREY[:, None]),
-    (GREY[:, None], GREY[:, None]),
-    (COLOUR, COLOUR.transpose(0, 3, 1, 2)),
-    (np.ascontiguousarray(COLOUR.transpose(0, 3, 1, 2)), COLOUR.transpose(0, 3, 1, 2)),
-])
+@pytest.mark.parametrize(
+    ("images", "expected"),
+    [
+        (GREY, GREY[:, None]),
+        (GREY[..., None], GREY[:, None]),
+        (GREY[:, None], GREY[:, None]),
+        (COLOUR, COLOUR.transpose(0, 3, 1, 2)),
+        (np.ascontiguousarray(COLOUR.transpose(0, 3, 1, 2)), COLOUR.transpose(0, 3, 1, 2)),
+    ],
+)
 def test_every_layout_in_memory_and_in_a_file(file, images, expected, compressed, monkeypatch):
     monkeypatch.setattr(module, "AT_ONCE", 100)  # several pieces
     (np.savez_compressed if compressed else np.savez)(file, images=images, labels=LABELS)
@@ -55,10 +58,17 @@ def test_every_layout_in_memory_and_in_a_file(file, images, expected, compressed
         assert records(box).labels.tolist() == [1, 0, 0, 1, 2, 1, 0]
 
 
-@pytest.mark.parametrize("labels", [
-    LABELS[:, None], LABELS.astype("uint8"), LABELS.astype("U"), LABELS.astype("S"), LABELS.astype(">i4"),
-    np.asfortranarray(LABELS[:, None]),
-])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        LABELS[:, None],
+        LABELS.astype("uint8"),
+        LABELS.astype("U"),
+        LABELS.astype("S"),
+        LABELS.astype(">i4"),
+        np.asfortranarray(LABELS[:, None]),
+    ],
+)
 def test_labels_of_every_type(file, labels):
     np.savez(file, images=GREY, labels=labels)
     assert records(load(file)).labels.tolist() == records(load((GREY, labels))).labels.tolist() == [1, 0, 0, 1, 2, 1, 0]
@@ -136,37 +146,43 @@ def test_image_files_packed_end_to_end(file):
     refused(file, r"set.npz cannot be read as an .npz file")
 
 
-@pytest.mark.parametrize(("images", "says"), [
-    (GREY / 255, r"has fractions from 0 to 1; multiply by 255 and cast to uint8"),
-    (GREY.astype("f4"), r"has fractions; scale them to 0..255 and cast to uint8"),
-    (np.where(GREY > 100, np.nan, 1.0), r"has NaN or infinite values; repair them"),
-    (np.where(GREY > 100, np.inf, 1.0).astype("f2"), r"has NaN or infinite values"),
-    (GREY.astype("i8"), r"has the type int64; give whole numbers from 0 to 255 as uint8"),
-    (GREY > 3, r"has the type bool"),
-    (GREY.astype("c8"), r"has the type complex64"),
-    (GREY.astype("U"), r"has the type <U"),
-    (GREY[0], r"has the shape \(5, 6\); give images as \(n, height, width\)"),
-    (GREY[:, :, :, None, None], r"has the shape \(7, 5, 6, 1, 1\)"),
-    (COLOUR[..., :2], r"has the shape \(7, 5, 6, 2\)"),
-    (np.zeros((7, 4, 4, 4), np.uint8), r"has the shape \(7, 4, 4, 4\)"),
-    (GREY[:0], r"has the shape \(0, 5, 6\), which holds no pixels"),
-    (GREY[:, :0], r"has the shape \(7, 0, 6\), which holds no pixels"),
-])
+@pytest.mark.parametrize(
+    ("images", "says"),
+    [
+        (GREY / 255, r"has fractions from 0 to 1; multiply by 255 and cast to uint8"),
+        (GREY.astype("f4"), r"has fractions; scale them to 0..255 and cast to uint8"),
+        (np.where(GREY > 100, np.nan, 1.0), r"has NaN or infinite values; repair them"),
+        (np.where(GREY > 100, np.inf, 1.0).astype("f2"), r"has NaN or infinite values"),
+        (GREY.astype("i8"), r"has the type int64; give whole numbers from 0 to 255 as uint8"),
+        (GREY > 3, r"has the type bool"),
+        (GREY.astype("c8"), r"has the type complex64"),
+        (GREY.astype("U"), r"has the type <U"),
+        (GREY[0], r"has the shape \(5, 6\); give images as \(n, height, width\)"),
+        (GREY[:, :, :, None, None], r"has the shape \(7, 5, 6, 1, 1\)"),
+        (COLOUR[..., :2], r"has the shape \(7, 5, 6, 2\)"),
+        (np.zeros((7, 4, 4, 4), np.uint8), r"has the shape \(7, 4, 4, 4\)"),
+        (GREY[:0], r"has the shape \(0, 5, 6\), which holds no pixels"),
+        (GREY[:, :0], r"has the shape \(7, 0, 6\), which holds no pixels"),
+    ],
+)
 def test_wrong_pixels(file, images, says):
     np.savez(file, images=images, labels=LABELS)
     refused(file, rf"set.npz, array images {says}")
     refused((images, LABELS), f"The array images {says}")
 
 
-@pytest.mark.parametrize(("labels", "says"), [
-    (LABELS[:6], r"has the shape \(6,\) for 7 images; give one label an image"),
-    (np.zeros((7, 2), int), r"has the shape \(7, 2\) for 7 images"),
-    (np.array(0), r"shape \(\)|0 axes"),
-    (LABELS / 2, r"has the type float64; give every label as a whole number or a name"),
-    (np.array(["a", " ", "b", "a", "a", "a", "a"]), r"has no label in row 1; fill it in"),
-    (np.array([b"a", b"\xff", b"b", b"a", b"a", b"a", b"a"]), r"has a name that is not UTF-8"),
-    (np.array(["a", "b\x01"] + ["c"] * 5), r"row 1, has the label b.x01, which is not printable"),
-])
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (LABELS[:6], r"has the shape \(6,\) for 7 images; give one label an image"),
+        (np.zeros((7, 2), int), r"has the shape \(7, 2\) for 7 images"),
+        (np.array(0), r"shape \(\)|0 axes"),
+        (LABELS / 2, r"has the type float64; give every label as a whole number or a name"),
+        (np.array(["a", " ", "b", "a", "a", "a", "a"]), r"has no label in row 1; fill it in"),
+        (np.array([b"a", b"\xff", b"b", b"a", b"a", b"a", b"a"]), r"has a name that is not UTF-8"),
+        (np.array(["a", "b\x01"] + ["c"] * 5), r"row 1, has the label b.x01, which is not printable"),
+    ],
+)
 def test_wrong_labels(file, labels, says):
     np.savez(file, images=GREY, labels=labels)
     refused(file, says)

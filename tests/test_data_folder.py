@@ -136,9 +136,11 @@ def test_one_split_under_two_names_is_refused(folder):
 def test_metadata(folder, kind):
     for level, name in enumerate(["a.png", "sub/b.png", "c.png"]):
         put(folder / name, level)
-    rows = [{"file_name": "sub/b.png", "label": "dog", "hue": 1, "who": "eve"},
-            {"file_name": "./a.png", "label": "cat", "hue": 1, "who": "eve"},
-            {"file_name": "c.png", "label": "dog", "hue": 0, "who": "bob"}]
+    rows = [
+        {"file_name": "sub/b.png", "label": "dog", "hue": 1, "who": "eve"},
+        {"file_name": "./a.png", "label": "cat", "hue": 1, "who": "eve"},
+        {"file_name": "c.png", "label": "dog", "hue": 0, "who": "bob"},
+    ]
     write_metadata(folder, kind, rows)
     box = load(folder)
     assert levels(box) == [0, 2, 1] and box.spec.classes == ("cat", "dog") and box.spec.unit is Unit.RECORD
@@ -177,23 +179,29 @@ def test_a_quoted_name_and_a_byte_order_mark_are_read(folder):
     assert load(folder).spec.classes == ("x",)
 
 
-@pytest.mark.parametrize(("rows", "says"), [
-    ("file_name,label\na.png,x\nb.png,x\nc.png,y", r"metadata.csv, line 4, names c.png, but there is no such image"),
-    ("file_name,label\na.png,x", r"b.png has no row in .*metadata.csv; add a row or take the image out"),
-    ("file_name,label\na.png,x\nb.png,x\n./a.png,x", r"line 4, names a.png again, after .*line 2,; keep one row"),
-    ("file_name,label\na.png,x\nb.png,", r"line 3, has no label in the column label; fill it in"),
-    ("file_name,label\na.png,x\nb.png,  ", r"line 3, has no label"),
-    ("file_name,label\na.png,x\n../b.png,x", r"line 3, names \.\./b.png, which leaves the folder; move the image"),
-    ("file_name,label\na.png,x\nsub/../../b.png,x", r"leaves the folder"),
-    ("file_name,label\na.png,x\n/etc/b.png,x", r"names /etc/b.png, which leaves the folder"),
-    ("file_name,label\na.png,x\n,x", r"line 3, names no file; give the path of the image in the column file_name"),
-    ("file_name,label\na.png,x\nb.png", r"line 3, has 1 fields instead of 2; correct the line"),
-    ("file_name,label\na.png,x\nb.png,x,y", r"line 3, has 3 fields instead of 2"),
-    ("name,label\na.png,x\nb.png,y", r"metadata.csv has no column file_name; it has name, label"),
-    ("file_name,label,label\na.png,x,y\nb.png,y,y", r"has a column twice"),
-    ('file_name,label\na.png,"x\nb.png,y', r"metadata.csv cannot be read as csv .*save it as UTF-8"),
-    ("", r"metadata.csv has no column file_name; it has none"),
-])
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (
+            "file_name,label\na.png,x\nb.png,x\nc.png,y",
+            r"metadata.csv, line 4, names c.png, but there is no such image",
+        ),
+        ("file_name,label\na.png,x", r"b.png has no row in .*metadata.csv; add a row or take the image out"),
+        ("file_name,label\na.png,x\nb.png,x\n./a.png,x", r"line 4, names a.png again, after .*line 2,; keep one row"),
+        ("file_name,label\na.png,x\nb.png,", r"line 3, has no label in the column label; fill it in"),
+        ("file_name,label\na.png,x\nb.png,  ", r"line 3, has no label"),
+        ("file_name,label\na.png,x\n../b.png,x", r"line 3, names \.\./b.png, which leaves the folder; move the image"),
+        ("file_name,label\na.png,x\nsub/../../b.png,x", r"leaves the folder"),
+        ("file_name,label\na.png,x\n/etc/b.png,x", r"names /etc/b.png, which leaves the folder"),
+        ("file_name,label\na.png,x\n,x", r"line 3, names no file; give the path of the image in the column file_name"),
+        ("file_name,label\na.png,x\nb.png", r"line 3, has 1 fields instead of 2; correct the line"),
+        ("file_name,label\na.png,x\nb.png,x,y", r"line 3, has 3 fields instead of 2"),
+        ("name,label\na.png,x\nb.png,y", r"metadata.csv has no column file_name; it has name, label"),
+        ("file_name,label,label\na.png,x,y\nb.png,y,y", r"has a column twice"),
+        ('file_name,label\na.png,"x\nb.png,y', r"metadata.csv cannot be read as csv .*save it as UTF-8"),
+        ("", r"metadata.csv has no column file_name; it has none"),
+    ],
+)
 def test_bad_metadata(folder, rows, says):
     put(folder / "a.png")
     put(folder / "b.png")
@@ -201,19 +209,25 @@ def test_bad_metadata(folder, rows, says):
     refused(folder, says)
 
 
-@pytest.mark.parametrize(("line", "says"), [
-    ("[1]", r"metadata.jsonl, line 1, is not a JSON object"),
-    ("{", r"metadata.jsonl cannot be read as jsonl"),
-    ('{"label": "x"}', r"no column file_name"),
-    ('{"file_name": 3, "label": "x"}', r"line 1, names no file"),
-    ('{"file_name": "a.png", "label": null}', r"line 1, has no label"),
-    ('{"file_name": "a.png", "label": NaN}', r"line 1, has no label"),
-    ('{"file_name": "a.png", "label": 0.5}', r"line 1, has 0.5 as label; give the label as a word or a whole number"),
-    ('{"file_name": "a.png", "label": ["x"]}', r"line 1, has \['x'\] as label"),
-    ('{"file_name": "a.png", "label": "x\\u0000"}', r"line 1, has the label x.x00, which is not printable"),
-    ('{"file_name": "a.png", "label": "\\ud800"}', r"not printable text; rename it"),
-    ("[" * 100_000, r"cannot be read as jsonl|is not a JSON"),
-])
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("[1]", r"metadata.jsonl, line 1, is not a JSON object"),
+        ("{", r"metadata.jsonl cannot be read as jsonl"),
+        ('{"label": "x"}', r"no column file_name"),
+        ('{"file_name": 3, "label": "x"}', r"line 1, names no file"),
+        ('{"file_name": "a.png", "label": null}', r"line 1, has no label"),
+        ('{"file_name": "a.png", "label": NaN}', r"line 1, has no label"),
+        (
+            '{"file_name": "a.png", "label": 0.5}',
+            r"line 1, has 0.5 as label; give the label as a word or a whole number",
+        ),
+        ('{"file_name": "a.png", "label": ["x"]}', r"line 1, has \['x'\] as label"),
+        ('{"file_name": "a.png", "label": "x\\u0000"}', r"line 1, has the label x.x00, which is not printable"),
+        ('{"file_name": "a.png", "label": "\\ud800"}', r"not printable text; rename it"),
+        ("[" * 100_000, r"cannot be read as jsonl|is not a JSON"),
+    ],
+)
 def test_bad_json_lines(folder, line, says):
     put(folder / "a.png")
     (folder / "metadata.jsonl").write_text(line)

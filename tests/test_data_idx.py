@@ -57,20 +57,31 @@ def test_both_splits(folder, gz, dot):
     assert load(folder, split="test").spec.records == 2
 
 
-@pytest.mark.parametrize(("images", "labels", "says"), [
-    (idx(IMAGES)[:-1], idx(LABELS), r"train-images-idx3-ubyte ends 1 bytes too early; replace it by a complete copy"),
-    (idx(IMAGES)[:10], idx(LABELS), r"train-images-idx3-ubyte ends 6 bytes too early"),
-    (idx(IMAGES) + b"x", idx(LABELS), r"train-images-idx3-ubyte is longer than its header says"),
-    (idx(IMAGES), idx(LABELS)[:-2], r"train-labels-idx1-ubyte ends 2 bytes too early"),
-    (idx(IMAGES), idx(LABELS) + b"x", r"train-labels-idx1-ubyte is longer"),
-    (idx(IMAGES, 0x0D03), idx(LABELS), r"train-images-idx3-ubyte does not start like an idx file .*0x00000d03"),
-    (idx(IMAGES), idx(LABELS, 7), r"train-labels-idx1-ubyte does not start like an idx file"),
-    (idx(IMAGES), idx(LABELS[:8]), r"has 9 images but .*train-labels-idx1-ubyte has 8 labels; take both from the same"),
-    (idx(IMAGES[:, :0]), idx(LABELS), r"has images without pixels"),
-    (idx(IMAGES[:0]), idx(LABELS[:0]), r"set has no images"),
-    (struct.pack(">4I", 0x803, 9, 2**32 - 1, 2**32 - 1), idx(LABELS), r"bytes too early"),
-    (idx(IMAGES), struct.pack(">2I", 0x801, 2**32 - 1), r"bytes too early"),
-])
+@pytest.mark.parametrize(
+    ("images", "labels", "says"),
+    [
+        (
+            idx(IMAGES)[:-1],
+            idx(LABELS),
+            r"train-images-idx3-ubyte ends 1 bytes too early; replace it by a complete copy",
+        ),
+        (idx(IMAGES)[:10], idx(LABELS), r"train-images-idx3-ubyte ends 6 bytes too early"),
+        (idx(IMAGES) + b"x", idx(LABELS), r"train-images-idx3-ubyte is longer than its header says"),
+        (idx(IMAGES), idx(LABELS)[:-2], r"train-labels-idx1-ubyte ends 2 bytes too early"),
+        (idx(IMAGES), idx(LABELS) + b"x", r"train-labels-idx1-ubyte is longer"),
+        (idx(IMAGES, 0x0D03), idx(LABELS), r"train-images-idx3-ubyte does not start like an idx file .*0x00000d03"),
+        (idx(IMAGES), idx(LABELS, 7), r"train-labels-idx1-ubyte does not start like an idx file"),
+        (
+            idx(IMAGES),
+            idx(LABELS[:8]),
+            r"has 9 images but .*train-labels-idx1-ubyte has 8 labels; take both from the same",
+        ),
+        (idx(IMAGES[:, :0]), idx(LABELS), r"has images without pixels"),
+        (idx(IMAGES[:0]), idx(LABELS[:0]), r"set has no images"),
+        (struct.pack(">4I", 0x803, 9, 2**32 - 1, 2**32 - 1), idx(LABELS), r"bytes too early"),
+        (idx(IMAGES), struct.pack(">2I", 0x801, 2**32 - 1), r"bytes too early"),
+    ],
+)
 def test_damage_is_named(folder, images, labels, says):
     write(folder, images, labels)
     refused(folder, says)

@@ -28,6 +28,7 @@ def packed(image: Image.Image, kind: str = "PNG", **options) -> bytes:
 
 def png_header(width: int, height: int) -> bytes:
     """A PNG of these dimensions without pixels worth the name."""
+
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 

@@ -22,20 +22,23 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SFUMATO_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize(("source", "says"), [
-    ("no/such/place", r"no file or folder .*/no/such/place; check the path, or name a set: fashion-mnist"),
-    ("nobody:/data", r"no file or folder"),
-    ("", "a path or the name of a set"),
-    ("a\0b", "a path or the name of a set"),
-    ("~nobody_at_all/x", "Expected data as a path"),
-    ("x" * 5000, "check the path"),
-    (b"bytes", "Expected data as a path"),
-    (17, "found int"),
-    (None, "found NoneType"),
-    ((), "found 0 parts"),
-    ((GREY,), "found 1 parts"),
-    ((GREY, None, None, None), "found 4 parts"),
-])
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("no/such/place", r"no file or folder .*/no/such/place; check the path, or name a set: fashion-mnist"),
+        ("nobody:/data", r"no file or folder"),
+        ("", "a path or the name of a set"),
+        ("a\0b", "a path or the name of a set"),
+        ("~nobody_at_all/x", "Expected data as a path"),
+        ("x" * 5000, "check the path"),
+        (b"bytes", "Expected data as a path"),
+        (17, "found int"),
+        (None, "found NoneType"),
+        ((), "found 0 parts"),
+        ((GREY,), "found 1 parts"),
+        ((GREY, None, None, None), "found 4 parts"),
+    ],
+)
 def test_what_is_no_source_is_refused(source, says):
     with pytest.raises(InputError, match=says):
         load(source)

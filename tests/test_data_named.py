@@ -37,8 +37,10 @@ def mnist_files(folder: Path) -> dict[str, str]:
     folder.mkdir(exist_ok=True)
     found = {}
     for split in ("train", "t10k"):
-        for kind, head, body in (("images-idx3", b"\0\0\x08\x03\0\0\0\3\0\0\0\2\0\0\0\2", bytes(range(12))),
-                                 ("labels-idx1", b"\0\0\x08\x01\0\0\0\3", b"\7\0\7")):
+        for kind, head, body in (
+            ("images-idx3", b"\0\0\x08\x03\0\0\0\3\0\0\0\2\0\0\0\2", bytes(range(12))),
+            ("labels-idx1", b"\0\0\x08\x01\0\0\0\3", b"\7\0\7"),
+        ):
             data = gzip.compress(head + body)
             name = f"{split}-{kind}-ubyte.gz"
             (folder / name).write_bytes(data)
@@ -119,8 +121,10 @@ def test_without_network_the_remedy_is_named(monkeypatch, base):
     assert list(download_folder("mnist").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["fairface", "pneumonia-mnist", "tinyimagenet", "celeba-gender", "celeba-hair",
-                                  "ffhq-gender", "places365-3"])
+@pytest.mark.parametrize(
+    "name",
+    ["fairface", "pneumonia-mnist", "tinyimagenet", "celeba-gender", "celeba-hair", "ffhq-gender", "places365-3"],
+)
 def test_sets_without_an_address_ask_for_a_path(name):
     refused(name, f"The set {name} is read from a copy of your own; give its path as {name}:PATH")
 
@@ -169,8 +173,14 @@ def test_sets_in_npz_files(tmp_path):
     np.savez(path, train_images=images, train_labels=np.array([[0], [1], [1], [1]]))
     assert load(f"pneumonia-mnist:{path}").spec.classes == ("normal", "pneumonia")
     assert load(f"cifar10:{path}").spec.classes == CLASSES
-    np.savez(path, train_images=images, train_gender=[0, 1, 1, 1], train_age=[0, 2, 0, 1],
-             gender_names=["Female", "Male"], age_names=["0-2", "3-9", "10-19"])
+    np.savez(
+        path,
+        train_images=images,
+        train_gender=[0, 1, 1, 1],
+        train_age=[0, 2, 0, 1],
+        gender_names=["Female", "Male"],
+        age_names=["0-2", "3-9", "10-19"],
+    )
     assert load(f"fairface:{path}").spec.classes == ("Female", "Male")
     assert load(f"fairface:{path}", label="age").spec.classes == ("0-2", "3-9", "10-19")
     assert load(f"fairface:{path}").spec.public

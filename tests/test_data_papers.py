@@ -87,11 +87,13 @@ def test_damaged_celeba(celeba):
     refused(f"celeba-gender:{celeba}", "column Smiling to use as label", label="Smiling")
     attributes = next(celeba.rglob("list_attr_celeba.txt"))
     whole = attributes.read_text()
-    for text, says in ((whole.replace("Male", "Mail"), "list_attr_celeba.txt has no attribute Male"),
-                       (whole.replace(" 1\n", " 5\n"), "entry 3, is not one image and its attributes"),
-                       ("", "has no attribute Male"),
-                       (whole[: whole.index("000003")], "list_attr_celeba.txt has no row for 000003.png"),
-                       (whole.replace("000002.png", "../000002.png"), "which leaves the folder")):
+    for text, says in (
+        (whole.replace("Male", "Mail"), "list_attr_celeba.txt has no attribute Male"),
+        (whole.replace(" 1\n", " 5\n"), "entry 3, is not one image and its attributes"),
+        ("", "has no attribute Male"),
+        (whole[: whole.index("000003")], "list_attr_celeba.txt has no row for 000003.png"),
+        (whole.replace("000002.png", "../000002.png"), "which leaves the folder"),
+    ):
         attributes.write_text(text)
         refused(f"celeba-gender:{celeba}", says)
     attributes.write_bytes(b"\xff\xfe")
@@ -136,10 +138,13 @@ category,indoor,"outdoor, natural","outdoor, man-made",shopping and dining,sport
 """
 
 
-@pytest.mark.parametrize(("train", "names"), [
-    ("train", {"airfield": 1, "church-indoor": 2, "beach": 3, "balcony-exterior": 4, "unknown": 5}),
-    ("data_256", {"a/airfield": 1, "c/church/indoor": 2, "b/beach": 3, "b/balcony/exterior": 4}),
-])
+@pytest.mark.parametrize(
+    ("train", "names"),
+    [
+        ("train", {"airfield": 1, "church-indoor": 2, "beach": 3, "balcony-exterior": 4, "unknown": 5}),
+        ("data_256", {"a/airfield": 1, "c/church/indoor": 2, "b/beach": 3, "b/balcony/exterior": 4}),
+    ],
+)
 def test_places(tmp_path, monkeypatch, train, names):
     root = tmp_path / "places"
     for name, level in names.items():
@@ -152,7 +157,10 @@ def test_places(tmp_path, monkeypatch, train, names):
     assert box.spec.classes == ("indoor", "outdoor-man-made", "outdoor-natural") and not box.spec.public
     assert np.bincount(records(box).labels).tolist() == [3, 3, 3]
     assert {(label, level) for label, level in zip(records(box).labels.tolist(), levels(box), strict=True)} == {
-        (0, 2), (1, 1), (2, 3)}
+        (0, 2),
+        (1, 1),
+        (2, 3),
+    }
     assert load(f"places365-3:{root}", split="test").spec.records == 3
     refused(f"places365-3:{root}", "has no split dev; it has test, train", split="dev")
 

@@ -39,8 +39,9 @@ def rows(count: int, struct: bool = False) -> list[dict]:
     def cell(level: int):
         return {"bytes": image(level), "path": f"{level}.png"} if struct else image(level)
 
-    return [{"image": cell(at), "label": at % 2, "colour": "xyz"[at % 3], "person": f"p{at // 2}"}
-            for at in range(count)]
+    return [
+        {"image": cell(at), "label": at % 2, "colour": "xyz"[at % 3], "person": f"p{at // 2}"} for at in range(count)
+    ]
 
 
 def write(path: Path, table: list[dict] | pa.Table) -> Path:
@@ -101,17 +102,20 @@ def test_without_labels_there_is_one_class(folder):
     assert load(write(folder / "a.parquet", [{"image": image(1)}])).spec.classes == ("image",)
 
 
-@pytest.mark.parametrize(("table", "says"), [
-    ([{"picture": image(1), "label": 1}], r"a.parquet has no column image .*it has picture, label"),
-    ([{"image": image(1), "label": None}], r"a.parquet, row 0, has no label"),
-    ([{"image": image(1), "label": 0.5}], r"row 0, has 0.5 as label"),
-    ([{"image": image(1), "label": [1]}], r"row 0, has \[1\] as label"),
-    ([{"image": b"junk", "label": 1}], r"a.parquet, row 0 cannot be read as an image"),
-    ([{"image": None, "label": 1}], r"a.parquet, row 0 has no image bytes in the column image; store the content"),
-    ([{"image": "a.png", "label": 1}], r"row 0 has no image bytes"),
-    ([{"image": {"bytes": None, "path": "a.png"}, "label": 1}], r"row 0 has no image bytes"),
-    (pa.table({"image": pa.array([], pa.binary()), "label": pa.array([], pa.int64())}), r"a.parquet has no images"),
-])
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ([{"picture": image(1), "label": 1}], r"a.parquet has no column image .*it has picture, label"),
+        ([{"image": image(1), "label": None}], r"a.parquet, row 0, has no label"),
+        ([{"image": image(1), "label": 0.5}], r"row 0, has 0.5 as label"),
+        ([{"image": image(1), "label": [1]}], r"row 0, has \[1\] as label"),
+        ([{"image": b"junk", "label": 1}], r"a.parquet, row 0 cannot be read as an image"),
+        ([{"image": None, "label": 1}], r"a.parquet, row 0 has no image bytes in the column image; store the content"),
+        ([{"image": "a.png", "label": 1}], r"row 0 has no image bytes"),
+        ([{"image": {"bytes": None, "path": "a.png"}, "label": 1}], r"row 0 has no image bytes"),
+        (pa.table({"image": pa.array([], pa.binary()), "label": pa.array([], pa.int64())}), r"a.parquet has no images"),
+    ],
+)
 def test_wrong_tables(folder, table, says):
     refused(write(folder / "a.parquet", table), says)
 

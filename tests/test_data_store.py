@@ -36,10 +36,21 @@ def some_images(count: int, shape: tuple[int, int, int], seed: int = 0) -> np.nd
 
 
 @pytest.mark.parametrize("small", [True, False])
-@pytest.mark.parametrize("rows", [
-    slice(None), slice(3, 7), slice(-2, None), slice(5, 2), slice(0, 20, 3), slice(None, None, -1),
-    np.array([4, 1, 1, 19]), np.array([], int), np.arange(20) % 2 == 0, np.array([7], np.int32),
-])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        slice(None),
+        slice(3, 7),
+        slice(-2, None),
+        slice(5, 2),
+        slice(0, 20, 3),
+        slice(None, None, -1),
+        np.array([4, 1, 1, 19]),
+        np.array([], int),
+        np.arange(20) % 2 == 0,
+        np.array([7], np.int32),
+    ],
+)
 def test_rows_come_back_as_numpy_would_give_them(rows, small, monkeypatch):
     monkeypatch.setattr(module, "RESIDENT", 1 << 20 if small else 64)
     monkeypatch.setattr(module, "SCATTERED", 3)
@@ -107,9 +118,11 @@ def test_the_private_folder_is_closed_to_others_and_shows_no_file(cache):
 
 
 def test_a_killed_process_leaves_nothing_behind(cache):
-    program = ("import numpy as np, sys, time; from sfumato.data.store import Writer; w = Writer();"
-               "[w.append(np.ones((1, 64, 64), np.uint8)) for _ in range(1000)]; p = w.finish();"
-               "print(p.read(slice(0, 1)).sum(), flush=True); time.sleep(60)")
+    program = (
+        "import numpy as np, sys, time; from sfumato.data.store import Writer; w = Writer();"
+        "[w.append(np.ones((1, 64, 64), np.uint8)) for _ in range(1000)]; p = w.finish();"
+        "print(p.read(slice(0, 1)).sum(), flush=True); time.sleep(60)"
+    )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline().strip() == "4096"
     process.send_signal(signal.SIGKILL)

@@ -116,9 +116,8 @@ def test_a_ledger_of_another_shape_is_refused(tmp_path: Path, change: str, words
     db = sqlite3.connect(path, isolation_level=None)
     db.execute(change)
     db.close()
-    with pytest.raises(InputError, match=words):
-        with Accounts(path) as accounts:
-            reserve(accounts)
+    with pytest.raises(InputError, match=words), Accounts(path) as accounts:
+        reserve(accounts)
 
 
 def test_flipped_bytes_never_give_a_traceback(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from sfumato.accounting import gaussian
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
 
-INTERVAL = 1e-4  # discretisation of privacy losses; dp-accounting rounds pessimistically, so this costs tightness only
+INTERVAL = 1e-4  # finest discretisation of privacy losses; rounding is pessimistic, so this costs tightness only
 
 
 class Profile(Protocol):
@@ -54,8 +54,12 @@ class LossDistribution:
     """A composed privacy loss distribution of dp-accounting; an upper bound by construction."""
 
     pld: Any
-    name: str = f"PLD (dp-accounting, interval {INTERVAL:g})"
+    interval: float
     mu: None = None
+
+    @property
+    def name(self) -> str:
+        return f"PLD (dp-accounting, interval {self.interval:.2g})"
 
     def delta(self, epsilon: float) -> float:
         return float(self.pld.get_delta_for_epsilon(epsilon))
@@ -77,36 +81,44 @@ def profile(events: Sequence[Event]) -> Profile:
         raise ValueError("Expected all events under one relation; convert them before composing.")
     if all(e.exact for e in used):
         return ExactGaussian(math.sqrt(sum(e.mu**2 for e in used)))
-    return LossDistribution(_compose(used))
+    interval = _interval(used)
+    return LossDistribution(_compose(used, interval), interval)
+
+
+def _interval(events: Sequence[Event]) -> float:
+    """Coarser where epsilon is large: the relative error stays the same and the work does too."""
+    added = [replace(e, relation=Relation.ADD_REMOVE) for e in events]  # a rough size is enough, for either relation
+    return INTERVAL * max(1.0, (epsilon_by_renyi(added, 1e-5) or 0.0) / 2)
 
 
 @lru_cache(maxsize=256)
-def _compose(events: tuple[Event, ...]) -> Any:
+def _compose(events: tuple[Event, ...], interval: float) -> Any:
     total = None
     plain = [e for e in events if e.exact]
     if plain:  # one Gaussian for all of them: no discretisation error is added up
         mu = math.sqrt(sum(e.mu**2 for e in plain))
-        total = _gaussian_pld(1 / mu, 1.0, Relation.ADD_REMOVE)
+        total = _gaussian_pld(1 / mu, 1.0, Relation.ADD_REMOVE, interval)
     for event in (e for e in events if not e.exact):
-        one = _event_pld(event)
+        one = _event_pld(event, interval)
         total = one if total is None else total.compose(one)
     return total
 
 
-def _event_pld(event: Event) -> Any:
+def _event_pld(event: Event, interval: float) -> Any:
     if event.mechanism == "discrete-gaussian":
         from dp_accounting.pld import privacy_loss_distribution as pld
 
         coordinates, by = event.shift
         one = pld.from_discrete_gaussian_mechanism(
-            event.sigma, sensitivity=by, value_discretization_interval=INTERVAL, use_connect_dots=True
+            event.sigma, sensitivity=by, value_discretization_interval=interval, use_connect_dots=True
         )
         return one.self_compose(coordinates * event.times)
-    # The library's own pairs for both relations take the norm of one record's term (privacy.md 3.2, trap 1).
-    return _gaussian_pld(event.sigma / event.bound, event.rate, event.relation).self_compose(event.times)
+    # The library's own pairs for both relations take the norm of one record's term.
+    one = _gaussian_pld(event.sigma / event.bound, event.rate, event.relation, interval)
+    return one.self_compose(event.times)
 
 
-def _gaussian_pld(multiplier: float, rate: float, relation: Relation) -> Any:
+def _gaussian_pld(multiplier: float, rate: float, relation: Relation, interval: float = INTERVAL) -> Any:
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -115,7 +127,7 @@ def _gaussian_pld(multiplier: float, rate: float, relation: Relation) -> Any:
         Relation.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
     }
     return pld.from_gaussian_mechanism(
-        multiplier, sampling_prob=rate, value_discretization_interval=INTERVAL, neighboring_relation=pairs[relation]
+        multiplier, sampling_prob=rate, value_discretization_interval=interval, neighboring_relation=pairs[relation]
     )
 
 

@@ -14,7 +14,7 @@ class Event:
     """`times` noisy releases of a bounded sum.
 
     `sensitivity` is the L2 change that one unit can cause under `relation`; `bound` is the norm of one
-    unit's term, which the subsampled pairs need instead (privacy.md 3.2). Both are absolute, as is `sigma`.
+    unit's term, which the subsampled pairs need instead. Both are absolute, as is `sigma`.
     `shift` describes the worst integer neighbour of a discrete query: (how many coordinates, by how much).
     """
 

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism, exactly (privacy.md 1.2): delta(eps; mu) and its inverses."""
+"""The Gaussian mechanism, exactly: delta(eps; mu) and its inverses."""
 
 from __future__ import annotations
 

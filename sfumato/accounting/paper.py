@@ -8,7 +8,7 @@ LABEL = "paper accounting, not a guarantee of this software"
 
 
 def mironov(mu: float, delta: float) -> float:
-    """Mironov's 2017 conversion of a Gaussian's Renyi curve, in closed form (privacy.md 1.2)."""
+    """Mironov's 2017 conversion of a Gaussian's Renyi curve, in closed form."""
     rho = mu * mu / 2
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))
 

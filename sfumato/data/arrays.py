@@ -20,8 +20,10 @@ def check_pixels(shape: tuple[int, ...], dtype: np.dtype, where: str) -> None:
     if min(shape) < 1:
         raise InputError(f"{where} has the shape {shape}, which holds no pixels; give at least one image.")
     if dtype != np.uint8 and dtype.kind != "f":
-        raise InputError(f"{where} has the type {dtype}; give whole numbers from 0 to 255 as uint8 "
-                         "(for example with images.astype('uint8')).")
+        raise InputError(
+            f"{where} has the type {dtype}; give whole numbers from 0 to 255 as uint8 "
+            "(for example with images.astype('uint8'))."
+        )
 
 
 def check_floats(blocks: Iterator[np.ndarray], where: str) -> None:
@@ -32,8 +34,10 @@ def check_floats(blocks: Iterator[np.ndarray], where: str) -> None:
             raise InputError(f"{where} has NaN or infinite values; repair them, then give uint8 from 0 to 255.")
         low, high = min(low, block.min()), max(high, block.max())
     if low >= 0 and high <= 1:
-        raise InputError(f"{where} has fractions from 0 to 1; multiply by 255 and cast to uint8 "
-                         "(for example with (images * 255).round().astype('uint8')).")
+        raise InputError(
+            f"{where} has fractions from 0 to 1; multiply by 255 and cast to uint8 "
+            "(for example with (images * 255).round().astype('uint8'))."
+        )
     raise InputError(f"{where} has fractions; scale them to 0..255 and cast to uint8.")
 
 
@@ -44,8 +48,9 @@ def as_images(block: np.ndarray) -> np.ndarray:
     return block[..., 0] if block.ndim == 4 and block.shape[3] == 1 else block
 
 
-def read_labels(values: np.ndarray, count: int, where: str, names: Sequence[str] | None = None
-                ) -> tuple[tuple[str, ...], np.ndarray]:
+def read_labels(
+    values: np.ndarray, count: int, where: str, names: Sequence[str] | None = None
+) -> tuple[tuple[str, ...], np.ndarray]:
     """Classes and class numbers from an array of numbers or names; `names` names the numbers 0, 1, ..."""
     values = _column(values, count, where, "label")
     if names is None or values.dtype.kind in "US":
@@ -53,8 +58,10 @@ def read_labels(values: np.ndarray, count: int, where: str, names: Sequence[str]
     wrong = (values < 0) | (values >= len(names))
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise InputError(f"{where} has the unknown label {values[row]} in row {row}; "
-                         f"labels go from 0 to {len(names) - 1} ({listed(names)}).")
+        raise InputError(
+            f"{where} has the unknown label {values[row]} in row {row}; "
+            f"labels go from 0 to {len(names) - 1} ({listed(names)})."
+        )
     return tuple(names), values.astype(np.int64)
 
 
@@ -117,8 +124,9 @@ def _column(values: np.ndarray, count: int, where: str, what: str) -> np.ndarray
         raise InputError(f"{where} has the shape {values.shape} for {count} images; give one {what} an image.")
     if values.dtype.kind not in "iubUS":
         missing = " (some are NaN)" if values.dtype.kind == "f" and np.isnan(values).any() else ""
-        raise InputError(f"{where} has the type {values.dtype}{missing}; "
-                         f"give every {what} as a whole number or a name.")
+        raise InputError(
+            f"{where} has the type {values.dtype}{missing}; give every {what} as a whole number or a name."
+        )
     return values.astype(np.int64) if values.dtype.kind == "b" else values
 
 

@@ -44,8 +44,10 @@ def _batches(path: Path, names: tuple[str, ...]) -> Batches:
         return lambda: ((f"{folder / name}", _whole(folder / name)) for name in names)
     if path.name.endswith((".tar.gz", ".tgz", ".tar")):
         return lambda: _unpacked(path, names)
-    raise InputError(f"{show(path)} is not CIFAR-10; give the folder of the binary version ({FILES['train'][0]}, ...), "
-                     f"its {ARCHIVE}, or an .npz.")
+    raise InputError(
+        f"{show(path)} is not CIFAR-10; give the folder of the binary version ({FILES['train'][0]}, ...), "
+        f"its {ARCHIVE}, or an .npz."
+    )
 
 
 def _whole(path: Path) -> bytes:

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from sfumato.data.cache import download_folder
 from sfumato.errors import InputError
@@ -41,23 +42,27 @@ def _download(name: str, url: str, target: Path, sha256: str) -> None:
         with os.fdopen(handle, "wb") as out:
             _copy(name, url, out)
         if (found := _sha256(Path(part))) != sha256:
-            raise InputError(f"{url} has the sha256 {found[:16]}… and not {sha256[:16]}…, so it was thrown away; "
-                             f"try again, or give a copy of your own as {name}:PATH.")
+            raise InputError(
+                f"{url} has the sha256 {found[:16]}… and not {sha256[:16]}…, so it was thrown away; "
+                f"try again, or give a copy of your own as {name}:PATH."
+            )
         os.replace(part, target)
     finally:
         Path(part).unlink(missing_ok=True)
 
 
-def _copy(name: str, url: str, out: object) -> None:
+def _copy(name: str, url: str, out: IO[bytes]) -> None:
     import http.client
     import shutil
 
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-            shutil.copyfileobj(answer, out)  # type: ignore[misc]
+            shutil.copyfileobj(answer, out)
     except (OSError, http.client.HTTPException) as error:
-        raise InputError(f"Cannot download {url} ({error}); "
-                         f"fetch the set on a machine with internet and give its path as {name}:PATH.") from error
+        raise InputError(
+            f"Cannot download {url} ({error}); "
+            f"fetch the set on a machine with internet and give its path as {name}:PATH."
+        ) from error
 
 
 def _sha256(path: Path) -> str:

@@ -67,8 +67,10 @@ def _store(source: Source, digests: np.ndarray, size: int | None, grey: bool, te
 def _check_shape(image: np.ndarray, where: str, writer: Writer, first: str) -> None:
     height, width = image.shape[1:]
     if writer.shape is not None and (height, width) != writer.shape[1:]:
-        raise InputError(f"{show(where)} is {width}x{height} pixels but {show(first)} is "
-                         f"{writer.shape[2]}x{writer.shape[1]}; give one size for all with --size.")
+        raise InputError(
+            f"{show(where)} is {width}x{height} pixels but {show(first)} is "
+            f"{writer.shape[2]}x{writer.shape[1]}; give one size for all with --size."
+        )
 
 
 def _teller(progress: Progress | None, total: int | None) -> Callable[[int], None]:

@@ -17,12 +17,39 @@ from sfumato.data.metadata import METADATA, Row, find_metadata, match_rows, read
 from sfumato.data.source import Item, Options, Source, code_labels, code_persons, pick_split, show
 from sfumato.errors import InputError
 
-READ = frozenset((".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp", ".tif", ".tiff",
-                  ".ppm", ".pgm", ".pbm", ".pnm"))
-OTHER = frozenset((".avif", ".heic", ".heif", ".jp2", ".j2k", ".jxl", ".svg", ".psd", ".dcm", ".eps", ".ico", ".tga",
-                   ".dng", ".cr2", ".nef", ".nii", ".exr"))
-SPLITS = {"train": "train", "training": "train", "test": "test", "testing": "test",
-          "val": "validation", "valid": "validation", "validation": "validation"}
+READ = frozenset(
+    (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
+)
+OTHER = frozenset(
+    (
+        ".avif",
+        ".heic",
+        ".heif",
+        ".jp2",
+        ".j2k",
+        ".jxl",
+        ".svg",
+        ".psd",
+        ".dcm",
+        ".eps",
+        ".ico",
+        ".tga",
+        ".dng",
+        ".cr2",
+        ".nef",
+        ".nii",
+        ".exr",
+    )
+)
+SPLITS = {
+    "train": "train",
+    "training": "train",
+    "test": "test",
+    "testing": "test",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+}
 
 
 @dataclass(frozen=True)
@@ -116,8 +143,10 @@ def _split_folders(root: Path) -> tuple[Path, ...]:
     if beside and find_metadata(root):
         return ()  # the metadata file says what is what
     if beside:
-        raise InputError(f"{show(root)} has the split folder {splits[0].name} and images beside it "
-                         f"({show(beside[0].name)}); move them, rename the folder, or add a metadata file.")
+        raise InputError(
+            f"{show(root)} has the split folder {splits[0].name} and images beside it "
+            f"({show(beside[0].name)}); move them, rename the folder, or add a metadata file."
+        )
     for folder in splits:
         if folder.is_symlink():
             raise InputError(f"{show(folder)} is a link to a folder; put the folder itself there.")
@@ -152,12 +181,18 @@ def _labels(layout: Layout, files: list[str], rows: list[Row], options: Options)
     depths = {name.count("/") for name in files}
     if len(depths) > 1:
         shallow, deep = min(files, key=_depth), max(files, key=_depth)
-        raise InputError(f"In {show(layout.base)}, {show(shallow)} and {show(deep)} lie at different depths; "
-                         "put every image into the folder of its class, or all into one folder.")
+        raise InputError(
+            f"In {show(layout.base)}, {show(shallow)} and {show(deep)} lie at different depths; "
+            "put every image into the folder of its class, or all into one folder."
+        )
     if depths == {0}:
         return ["image"] * len(files), set()
-    known = {entry.name for split in layout.splits for entry in os.scandir(split)
-             if depths == {1} and entry.is_dir() and not entry.name.startswith((".", "__"))}
+    known = {
+        entry.name
+        for split in layout.splits
+        for entry in os.scandir(split)
+        if depths == {1} and entry.is_dir() and not entry.name.startswith((".", "__"))
+    }
     for name in known:
         _refuse_unprintable(name, layout.base)
     return [_refuse_unprintable(name.split("/")[-2], layout.base) for name in files], known

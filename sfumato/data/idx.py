@@ -7,8 +7,8 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from sfumato.errors import InputError
 
 PREFIX = {"train": "train", "test": "t10k"}
 IMAGES, LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
+BinaryFile = BufferedReader | gzip.GzipFile
 AT_ONCE = 1 << 20  # bytes of pixels read together
 
 
@@ -29,8 +30,8 @@ def open_idx(folder: Path, options: Options, classes: tuple[str, ...] | None = N
     """A folder of idx files as a source; `classes` gives names to the numbers 0, 1, ..."""
     options.refuse_columns(show(folder))
     pick_split(options.split, [split for split in PREFIX if _find(folder, split, IMAGES)], show(folder))
-    pixels = _find(folder, options.split, IMAGES)
-    labels = _find(folder, options.split, LABELS)
+    pixels, labels = (_find(folder, options.split, kind) for kind in (IMAGES, LABELS))
+    assert pixels is not None  # the split is there
     if labels is None:
         raise InputError(f"{show(folder)} has {pixels.name} but no {PREFIX[options.split]}-{LABELS}; add the file.")
     names, numbers = _labels(labels, classes)
@@ -54,16 +55,19 @@ def _labels(path: Path, classes: tuple[str, ...] | None) -> tuple[tuple[str, ...
         return code_labels([str(value) for value in values])
     if len(values) and values.max() >= len(classes):
         row = int(np.argmax(values >= len(classes)))
-        raise InputError(f"{show(path)} has the unknown label {values[row]} in row {row}; "
-                         f"labels go from 0 to {len(classes) - 1}: check that this is the right file.")
+        raise InputError(
+            f"{show(path)} has the unknown label {values[row]} in row {row}; "
+            f"labels go from 0 to {len(classes) - 1}: check that this is the right file."
+        )
     return classes, values.astype(np.int64)
 
 
 def _images(path: Path, labels: Path, count: int) -> Iterator[Item]:
     with _opened(path, 3) as ((found, height, width), file):
         if found != count:
-            raise InputError(f"{show(path)} has {found} images but {show(labels)} has {count} labels; "
-                             "take both from the same set.")
+            raise InputError(
+                f"{show(path)} has {found} images but {show(labels)} has {count} labels; take both from the same set."
+            )
         if height * width == 0:
             raise InputError(f"{show(path)} has images without pixels; replace the file by a good copy.")
         step = max(1, AT_ONCE // (height * width))
@@ -76,17 +80,19 @@ def _images(path: Path, labels: Path, count: int) -> Iterator[Item]:
 
 
 @contextmanager
-def _opened(path: Path, axes: int) -> Iterator[tuple[tuple[int, ...], IO[bytes]]]:
+def _opened(path: Path, axes: int) -> Iterator[tuple[tuple[int, ...], BinaryFile]]:
     """The sizes in the header, and the file behind it."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         magic, *sizes = struct.unpack(f">{axes + 1}I", _read(file, 4 * (axes + 1), path))
         if magic != 0x0800 + axes:
-            raise InputError(f"{show(path)} does not start like an idx file of bytes with {axes} axes "
-                             f"(magic number {magic:#010x}); replace it by a good copy.")
+            raise InputError(
+                f"{show(path)} does not start like an idx file of bytes with {axes} axes "
+                f"(magic number {magic:#010x}); replace it by a good copy."
+            )
         yield tuple(sizes), file
 
 
-def _read(file: IO[bytes], count: int, path: Path) -> bytes:
+def _read(file: BinaryFile, count: int, path: Path) -> bytes:
     """Exactly `count` bytes. Read in pieces, so that a false header cannot ask for memory that the file cannot fill."""
     parts, missing = [], count
     try:
@@ -100,7 +106,7 @@ def _read(file: IO[bytes], count: int, path: Path) -> bytes:
     return b"".join(parts)
 
 
-def _check_end(file: IO[bytes], path: Path) -> None:
+def _check_end(file: BinaryFile, path: Path) -> None:
     try:
         rest = file.read(1)
     except (OSError, EOFError, zlib.error) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")  # named, so that no other decoder ever runs
 MOST_PIXELS = 80_000_000
 LARGEST_SIZE = 4096
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # what is wrong with a file is said once, by us
 
 
 def decode(data: Path | bytes, where: str) -> np.ndarray:
@@ -39,8 +41,10 @@ def decode(data: Path | bytes, where: str) -> np.ndarray:
         except InputError:
             raise
         except Exception as error:  # broken files make Pillow raise nearly any type
-            raise InputError(f"{show(where)} cannot be read as an image ({_reason(error)}); "
-                             "replace it by a good copy or take it out.") from error
+            raise InputError(
+                f"{show(where)} cannot be read as an image ({_reason(error)}); "
+                "replace it by a good copy or take it out."
+            ) from error
 
 
 def digest(image: np.ndarray) -> bytes:
@@ -92,8 +96,10 @@ def _check_header(image: Image.Image, where: str) -> None:
 
 
 def _too_large(where: str) -> InputError:
-    return InputError(f"{show(where)} unpacks to more than {MOST_PIXELS // 1_000_000} million pixels "
-                      "(a decompression bomb, or an image to be made smaller first); take it out or resize it.")
+    return InputError(
+        f"{show(where)} unpacks to more than {MOST_PIXELS // 1_000_000} million pixels "
+        "(a decompression bomb, or an image to be made smaller first); take it out or resize it."
+    )
 
 
 def _to_bytes(image: Image.Image, where: str) -> np.ndarray:

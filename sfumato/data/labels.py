@@ -47,8 +47,10 @@ def _fraction(text: str) -> float:
     except ValueError:
         fraction = math.nan
     if not 0 < fraction < 1:
-        raise InputError(f"Expected --labels private:FRACTION with a share of the budget between 0 and 1, "
-                         f"found private:{show(text)}.")
+        raise InputError(
+            f"Expected --labels private:FRACTION with a share of the budget between 0 and 1, "
+            f"found private:{show(text)}."
+        )
     return fraction
 
 
@@ -69,8 +71,10 @@ def _weights(path: Path) -> dict[str, float]:
 
 def _from_json(text: str, path: Path) -> Iterable[tuple[str, object]]:
     def fail(error: object) -> InputError:
-        return InputError(f"{show(path)} is not a JSON object of class and weight ({show(error)[:80]}); "
-                          'write it as {"class": weight, ...}.')
+        return InputError(
+            f"{show(path)} is not a JSON object of class and weight ({show(error)[:80]}); "
+            'write it as {"class": weight, ...}.'
+        )
 
     try:
         pairs = json.loads(text, object_pairs_hook=_Pairs)
@@ -104,8 +108,9 @@ def _number(value: object, name: str, path: Path) -> float:
     except (ValueError, OverflowError):
         weight = math.nan
     if not (math.isfinite(weight) and weight >= 0):
-        raise InputError(f"{show(path)} gives the class {show(name)} the weight {show(value)}; "
-                         "give a finite number of at least 0.")
+        raise InputError(
+            f"{show(path)} gives the class {show(name)} the weight {show(value)}; give a finite number of at least 0."
+        )
     return weight
 
 

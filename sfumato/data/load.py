@@ -73,8 +73,9 @@ def find_source(source: object, options: Options) -> Source:
         from sfumato.data.arrays import open_arrays
 
         return open_arrays(tuple(source), options)
-    raise InputError(f"Expected data as a path, the name of a set or a pair (images, labels), "
-                     f"found {type(source).__name__}.")
+    raise InputError(
+        f"Expected data as a path, the name of a set or a pair (images, labels), found {type(source).__name__}."
+    )
 
 
 def _from_text(text: str, options: Options) -> Source:
@@ -109,8 +110,9 @@ def _from_folder(path: Path, options: Options) -> Source:
 def _from_file(path: Path, options: Options) -> Source:
     kind = path.suffix.lower()
     if not path.is_file() or kind not in (".npz", ".parquet"):
-        raise InputError(f"{show(path)} is not data that can be read; give a folder of images, an .npz or "
-                         "a .parquet file.")
+        raise InputError(
+            f"{show(path)} is not data that can be read; give a folder of images, an .npz or a .parquet file."
+        )
     if kind == ".npz":
         from sfumato.data.npz import open_npz
 
@@ -131,12 +133,16 @@ def _declared(private_count: bool, records: int | None) -> int | None:
     """The size that stands in for a private count, or None where the count is public."""
     if not private_count:
         if records is not None:
-            raise InputError("Expected records only together with a private count; add --private-count, "
-                             "or leave --records out to use the number found in the data.")
+            raise InputError(
+                "Expected records only together with a private count; add --private-count, "
+                "or leave --records out to use the number found in the data."
+            )
         return None
     if isinstance(records, bool) or not isinstance(records, (int, np.integer)) or records < 1:
-        raise InputError(f"A private count needs a declared public size: give --records as a whole number "
-                         f"of at least 1, found records={records!r}.")
+        raise InputError(
+            f"A private count needs a declared public size: give --records as a whole number "
+            f"of at least 1, found records={records!r}."
+        )
     return int(records)
 
 

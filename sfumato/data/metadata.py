@@ -44,12 +44,14 @@ def read_metadata(path: Path, options: Options) -> list[Row]:
     rows = []
     for where, cells in read(path):
         label = _label_column(cells, options.label, where)
-        rows.append(Row(
-            where,
-            _file(cells, where),
-            None if label is None else cell_text(cells[label], where, label, "label"),
-            None if options.person is None else _person(cells, options.person, where),
-        ))
+        rows.append(
+            Row(
+                where,
+                _file(cells, where),
+                None if label is None else cell_text(cells[label], where, label, "label"),
+                None if options.person is None else _person(cells, options.person, where),
+            )
+        )
     if len({row.label is None for row in rows}) > 1:
         row = next(row for row in rows if row.label is None)
         raise InputError(f"{row.where} has no label, as other rows have; fill it in or take the row out.")
@@ -63,14 +65,17 @@ def match_rows(rows: list[Row], files: list[str], path: Path, above: str, others
         if others and row.file.startswith(others):
             continue
         if row.file in by_file:
-            raise InputError(f"{row.where} names {show(row.file)} again, after {by_file[row.file].where}; "
-                             "keep one row an image.")
+            raise InputError(
+                f"{row.where} names {show(row.file)} again, after {by_file[row.file].where}; keep one row an image."
+            )
         by_file[row.file] = row
     present = {f"{above}{name}" for name in files}
     for file, row in by_file.items():
         if file not in present:
-            raise InputError(f"{row.where} names {show(file)}, but there is no such image beside the metadata; "
-                             "add the image or take the row out.")
+            raise InputError(
+                f"{row.where} names {show(file)}, but there is no such image beside the metadata; "
+                "add the image or take the row out."
+            )
     for name in files:
         if f"{above}{name}" not in by_file:
             raise InputError(f"{show(above + name)} has no row in {show(path)}; add a row or take the image out.")
@@ -82,8 +87,9 @@ def cell_text(value: object, where: str, column: str, what: str) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)  # tables with gaps turn whole numbers into fractions
     if isinstance(value, float) and not math.isnan(value) or not isinstance(value, (str, int, float, type(None))):
-        raise InputError(f"{where} has {show(repr(value))[:60]} as {show(column)}; "
-                         f"give the {what} as a word or a whole number.")
+        raise InputError(
+            f"{where} has {show(repr(value))[:60]} as {show(column)}; give the {what} as a word or a whole number."
+        )
     text = "" if value is None or isinstance(value, float) else str(value).strip()
     if not text:
         raise InputError(f"{where} has no {what} in the column {show(column)}; fill it in or take the row out.")
@@ -93,8 +99,10 @@ def cell_text(value: object, where: str, column: str, what: str) -> str:
 def need_column(columns: list[str], wanted: str, option: str, where: str) -> None:
     """Refuse a column that is not there, with those that are."""
     if wanted not in columns:
-        raise InputError(f"{where} has no column {show(wanted)} to use as {option}; it has {listed(columns)}: "
-                         f"choose with --{option}.")
+        raise InputError(
+            f"{where} has no column {show(wanted)} to use as {option}; it has {listed(columns)}: "
+            f"choose with --{option}."
+        )
 
 
 def _label_column(cells: Mapping[str, object], wanted: str | None, where: str) -> str | None:
@@ -173,8 +181,9 @@ def _parquet(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
 
 def _columns(columns: list[str], path: Path) -> list[str]:
     if FILE not in columns:
-        raise InputError(f"{show(path)} has no column {FILE}; it has {listed(columns)}: "
-                         f"name the column of image paths {FILE}.")
+        raise InputError(
+            f"{show(path)} has no column {FILE}; it has {listed(columns)}: name the column of image paths {FILE}."
+        )
     if len(set(columns)) < len(columns):
         raise InputError(f"{show(path)} has a column twice; keep one of each name.")
     return columns

@@ -70,8 +70,12 @@ def _digits(path: Path, options: Options) -> Source:
     pick_split(options.split, ["train"], "digits")
     found = load_digits()
     images = np.round(found.images * (255 / 16)).astype(np.uint8)
-    return Source("digits", DIGITS, found.target.astype(np.int64),
-                  lambda: ((f"digits, image {row}", image) for row, image in enumerate(images)))
+    return Source(
+        "digits",
+        DIGITS,
+        found.target.astype(np.int64),
+        lambda: ((f"digits, image {row}", image) for row, image in enumerate(images)),
+    )
 
 
 def _folder(path: Path) -> Path:
@@ -106,8 +110,11 @@ def open_named(text: str, options: Options) -> Source:
     name, colon, given = text.partition(":")
     row = SETS[name]
     if colon and (not given or name == "digits"):
-        raise InputError(f"Expected a path behind {name}:, found {show(text)}."
-                         if not given else "The set digits takes no path; write digits.")
+        raise InputError(
+            f"Expected a path behind {name}:, found {show(text)}."
+            if not given
+            else "The set digits takes no path; write digits."
+        )
     found = row.open(_path(name, row, given), options)
     return replace(found, name=name, public=row.public)
 

@@ -52,8 +52,15 @@ def _prefix(keys: set[str], split: str, path: Path) -> str:
     return f"{split}_"
 
 
-def _labels(archive: zipfile.ZipFile, keys: set[str], prefix: str, label: str | None, count: int, path: Path,
-            names: tuple[str, ...] | None) -> tuple[tuple[str, ...], np.ndarray]:
+def _labels(
+    archive: zipfile.ZipFile,
+    keys: set[str],
+    prefix: str,
+    label: str | None,
+    count: int,
+    path: Path,
+    names: tuple[str, ...] | None,
+) -> tuple[tuple[str, ...], np.ndarray]:
     if label is None and f"{prefix}labels" not in keys:
         return ("image",), np.zeros(count, np.int64)
     key = _key(keys, prefix, label or "labels", "label", path)
@@ -74,8 +81,10 @@ def _class_names(values: np.ndarray, where: str) -> tuple[str, ...]:
 
 def _key(keys: set[str], prefix: str, wanted: str, option: str, path: Path) -> str:
     if f"{prefix}{wanted}" not in keys:
-        raise InputError(f"{show(path)} has no array {show(prefix + wanted)} to use as {option}; "
-                         f"it has {listed(sorted(keys))}: choose with --{option}.")
+        raise InputError(
+            f"{show(path)} has no array {show(prefix + wanted)} to use as {option}; "
+            f"it has {listed(sorted(keys))}: choose with --{option}."
+        )
     return f"{prefix}{wanted}"
 
 
@@ -114,8 +123,13 @@ def _offsets(archive: zipfile.ZipFile, prefix: str, path: Path) -> np.ndarray:
     offsets = _array(archive, key, path)
     with _member(archive, f"{prefix}bytes", path) as (_, shape, dtype, _):
         fine = offsets.ndim == 1 and offsets.dtype.kind in "iu" and len(offsets) > 1 and len(shape) == 1
-        if not (fine and dtype == np.uint8 and offsets[0] == 0 and offsets[-1] == shape[0]
-                and (offsets[1:] > offsets[:-1]).all()):
+        if not (
+            fine
+            and dtype == np.uint8
+            and offsets[0] == 0
+            and offsets[-1] == shape[0]
+            and (offsets[1:] > offsets[:-1]).all()
+        ):
             raise InputError(f"{_at(path, key)} does not cut {prefix}bytes into images; make both arrays again.")
     return offsets.astype(np.int64)
 
@@ -138,8 +152,9 @@ def _array(archive: zipfile.ZipFile, key: str, path: Path) -> np.ndarray:
 
 
 @contextmanager
-def _member(archive: zipfile.ZipFile, key: str, path: Path
-            ) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype, bool]]:
+def _member(
+    archive: zipfile.ZipFile, key: str, path: Path
+) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype, bool]]:
     """An array of the archive: the file behind its header, its shape, type and order."""
     with archive.open(f"{key}.npy") as file:
         version = np.lib.format.read_magic(file)
@@ -150,7 +165,8 @@ def _member(archive: zipfile.ZipFile, key: str, path: Path
         if fortran and len(shape) > 2:
             raise InputError(f"{_at(path, key)} is stored column by column; save numpy.ascontiguousarray of it.")
         if min(shape, default=1) < 0 or archive.getinfo(f"{key}.npy").file_size != file.tell() + (
-                math.prod(shape) * dtype.itemsize):
+            math.prod(shape) * dtype.itemsize
+        ):
             raise InputError(f"{_at(path, key)} is not as long as its header says; write the file again.")
         yield file, shape, dtype, fortran
 
@@ -170,8 +186,10 @@ def _readable(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{show(path)} cannot be read as an .npz file ({show(error)[:120]}); "
-                         "write it again with numpy.savez, without Python objects.") from error
+        raise InputError(
+            f"{show(path)} cannot be read as an .npz file ({show(error)[:120]}); "
+            "write it again with numpy.savez, without Python objects."
+        ) from error
 
 
 def _at(path: Path, key: str) -> str:

@@ -42,8 +42,11 @@ def open_ffhq_gender(path: Path, options: Options) -> Source:
     files = find_images(path, path)
     found = read_metadata(metadata, replace(options, label=options.label or "gender"))
     rows = match_rows(found, files, metadata, "", ())
-    chosen = [(name, row) for name, row in zip(files, rows, strict=True)
-              if (keyed(name) % 10 == 0) == (options.split == "test")]
+    chosen = [
+        (name, row)
+        for name, row in zip(files, rows, strict=True)
+        if (keyed(name) % 10 == 0) == (options.split == "test")
+    ]
     classes, numbers = code_labels([str(row.label) for _, row in chosen], sorted({str(row.label) for row in rows}))
     persons = code_persons([str(row.person) for _, row in chosen]) if options.person else None
     paths = [path / name for name, _ in chosen]
@@ -74,10 +77,15 @@ def _celeba(root: Path, options: Options, label: Callable[[Attributes], str | No
         raise InputError(f"CelebA says who is in an image in identity_CelebA.txt alone; write --person {IDENTITY}.")
     parts = _pairs(_find(root, "list_eval_partition.txt", "Eval"))
     faces = _attributes(_find(root, "list_attr_celeba.txt", "Anno"), columns)
-    chosen = [(name, found) for name, part in parts.items() if part in CELEBA_SPLITS[options.split]
-              and (found := label(_of(faces, name, "list_attr_celeba.txt"))) is not None]
-    classes, numbers = code_labels([found for _, found in chosen],
-                                   list(HAIR.values()) if len(columns) > 1 else ["female", "male"])
+    chosen = [
+        (name, found)
+        for name, part in parts.items()
+        if part in CELEBA_SPLITS[options.split]
+        and (found := label(_of(faces, name, "list_attr_celeba.txt"))) is not None
+    ]
+    classes, numbers = code_labels(
+        [found for _, found in chosen], list(HAIR.values()) if len(columns) > 1 else ["female", "male"]
+    )
     folder = _find(root, "img_align_celeba", "Img")
     persons = None
     if options.person:
@@ -129,8 +137,9 @@ def _attributes(path: Path, columns: list[str]) -> dict[str, Attributes]:
     faces: dict[str, Attributes] = {}
     for number, cells in enumerate(lines[2:], start=3):
         if len(cells) != len(names) + 1 or cells[0] in faces or any(cells[place] not in ("1", "-1") for place in at):
-            raise InputError(f"{show(path)}, entry {number}, is not one image and its attributes; "
-                             "replace it by a good copy.")
+            raise InputError(
+                f"{show(path)}, entry {number}, is not one image and its attributes; replace it by a good copy."
+            )
         faces[_plain(cells[0], path)] = {column: cells[place] for column, place in zip(columns, at, strict=True)}
     return faces
 

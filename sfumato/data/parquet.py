@@ -24,8 +24,11 @@ ROWS = 64  # images read together
 def parquet_files(folder: Path) -> list[Path]:
     """The parquet files of a folder and of its folder `data`, a metadata file aside."""
     found = [path for place in (folder, folder / "data") if place.is_dir() for path in place.iterdir()]
-    return sorted(path for path in found
-                  if path.suffix == ".parquet" and path.name not in METADATA and not path.name.startswith("."))
+    return sorted(
+        path
+        for path in found
+        if path.suffix == ".parquet" and path.name not in METADATA and not path.name.startswith(".")
+    )
 
 
 def open_parquet(path: Path, options: Options) -> Source:
@@ -43,8 +46,13 @@ def open_parquet(path: Path, options: Options) -> Source:
             labels += _texts(table, file, column, "label", names) if column else ["image"] * table.metadata.num_rows
             persons += _texts(table, file, options.person, "person", ()) if options.person else []
     classes, numbers = code_labels(labels, sorted(known))
-    return Source(str(path), classes or ("image",), numbers, lambda: _images(files),
-                  code_persons(persons) if options.person else None)
+    return Source(
+        str(path),
+        classes or ("image",),
+        numbers,
+        lambda: _images(files),
+        code_persons(persons) if options.person else None,
+    )
 
 
 def _of_split(path: Path, split: str) -> list[Path]:
@@ -59,9 +67,11 @@ def _of_split(path: Path, split: str) -> list[Path]:
         return files
     if None in named.values():
         odd = next(file for file, name in named.items() if name is None)
-        raise InputError(f"{show(odd)} does not say its split, as other files beside it do; rename it to "
-                         "train-... or test-..., or move it away.")
-    pick_split(split, sorted(set(named.values())), show(path))  # type: ignore[type-var]
+        raise InputError(
+            f"{show(odd)} does not say its split, as other files beside it do; rename it to "
+            "train-... or test-..., or move it away."
+        )
+    pick_split(split, sorted({str(name) for name in named.values()}), show(path))
     return [file for file, name in named.items() if name == split]
 
 
@@ -100,8 +110,9 @@ def _text(value: object, where: str, column: str, what: str, names: tuple[str, .
     if not names or isinstance(value, str):
         return text
     if not 0 <= int(text) < len(names):
-        raise InputError(f"{where} has the unknown label {text}; "
-                         f"labels go from 0 to {len(names) - 1} ({listed(names)}).")
+        raise InputError(
+            f"{where} has the unknown label {text}; labels go from 0 to {len(names) - 1} ({listed(names)})."
+        )
     return names[int(text)]
 
 
@@ -120,8 +131,10 @@ def _content(value: Any, where: str) -> bytes:
     """The bytes of an image file."""
     data = value.get("bytes") if isinstance(value, dict) else value
     if not isinstance(data, bytes) or not data:
-        raise InputError(f"{show(where)} has no image bytes in the column {IMAGE}; store the content of the image file "
-                         "there (bytes, or a struct with bytes and path).")
+        raise InputError(
+            f"{show(where)} has no image bytes in the column {IMAGE}; store the content of the image file "
+            "there (bytes, or a struct with bytes and path)."
+        )
     return data
 
 

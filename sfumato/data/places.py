@@ -42,8 +42,10 @@ def read_hierarchy(path: Path) -> dict[str, str]:
         raise InputError(f"{show(path)} cannot be read as CSV ({show(error)}); replace it by a good copy.") from error
     head = next((row for row in rows if set(HEADINGS) <= {_squeezed(cell) for cell in row}), None)
     if head is None:
-        raise InputError(f"{show(path)} has no row with the headings indoor, outdoor natural and outdoor man-made; "
-                         "give the table of scene categories of Places365.")
+        raise InputError(
+            f"{show(path)} has no row with the headings indoor, outdoor natural and outdoor man-made; "
+            "give the table of scene categories of Places365."
+        )
     columns = {at: HEADINGS[name] for at, cell in enumerate(head) if (name := _squeezed(cell)) in HEADINGS}
     classes = {}
     for row in rows[rows.index(head) + 1 :]:
@@ -82,8 +84,10 @@ def _base(root: Path, split: str) -> Path:
 def _table(root: Path) -> Path:
     tables = sorted(path for path in root.iterdir() if path.suffix.lower() == ".csv" and path.is_file())
     if len(tables) != 1:
-        raise InputError(f"{show(root)} has {len(tables)} .csv files; put the table of scene categories of Places365 "
-                         "there, and no other.")
+        raise InputError(
+            f"{show(root)} has {len(tables)} .csv files; put the table of scene categories of Places365 "
+            "there, and no other."
+        )
     return tables[0]
 
 

@@ -32,5 +32,7 @@ def load_public(source: object, provenance: str, **options: Any) -> PublicImages
 
 def _check(provenance: object) -> None:
     if not isinstance(provenance, str) or not provenance.strip():
-        raise InputError("Public data need their provenance, for the privacy statement: "
-                         "say where they are from with --provenance TEXT.")
+        raise InputError(
+            "Public data need their provenance, for the privacy statement: "
+            "say where they are from with --provenance TEXT."
+        )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def listed(names: Sequence[object], most: int = 12) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "none"
 
 
-def code_labels(values: Sequence[str], known: Sequence[str] = ()) -> tuple[tuple[str, ...], np.ndarray]:
+def code_labels(values: Sequence[str], known: Collection[str] = ()) -> tuple[tuple[str, ...], np.ndarray]:
     """Class names in order, and for each value its class number. `known` classes are kept even without images.
 
     >>> code_labels(["10", "9", "9"])
@@ -70,7 +71,7 @@ def code_labels(values: Sequence[str], known: Sequence[str] = ()) -> tuple[tuple
     return tuple(classes), np.array([number[value] for value in values], np.int64)
 
 
-def _order(names: set[str]) -> Callable[[str], object]:
+def _order(names: set[str]) -> Callable[[str], Any]:
     """Numbers in the order of numbers, anything else in the order of letters."""
     digits = all(name.isascii() and name.removeprefix("-").isdigit() and len(name) < 19 for name in names)
     return (lambda name: (int(name), name)) if digits else (lambda name: name)

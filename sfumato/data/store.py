@@ -74,11 +74,11 @@ class Pixels:
         self.count, self.shape = count, shape
         self._small = count * _size(shape) <= RESIDENT  # may stay resident as a whole
         self._map = mmap.mmap(file.fileno(), count * _size(shape), access=mmap.ACCESS_READ)
-        self._rows: np.ndarray | None = np.frombuffer(self._map, np.uint8).reshape(count, *shape)
+        self._rows = np.frombuffer(self._map, np.uint8).reshape(count, *shape)
 
     def read(self, rows: np.ndarray | slice) -> np.ndarray:
         """Rows by position (a slice, integers or a mask), as a fresh uint8 array (rows, channels, height, width)."""
-        assert self._rows is not None, "the store is closed"
+        assert len(self._rows), "the store is closed"
         if isinstance(rows, slice):
             start, stop, stride = rows.indices(self.count)
             if stride == 1:
@@ -88,7 +88,7 @@ class Pixels:
 
     def close(self) -> None:
         """Let go of the map; the system frees the file."""
-        self._rows = None
+        self._rows = self._rows[:0].copy()  # a view would keep the map open
         self._map.close()
 
     def _run(self, start: int, stop: int) -> np.ndarray:
@@ -148,5 +148,7 @@ def _write(file: IO[bytes], rows: np.ndarray) -> None:
         file.write(np.ascontiguousarray(rows).data)
     except OSError as error:
         where = private_folder()
-        raise InputError(f"Cannot keep decoded images in {where} ({error.strerror}); "
-                         "free some space there, or set SFUMATO_CACHE to a folder on a larger disk.") from error
+        raise InputError(
+            f"Cannot keep decoded images in {where} ({error.strerror}); "
+            "free some space there, or set SFUMATO_CACHE to a folder on a larger disk."
+        ) from error

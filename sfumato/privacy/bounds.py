@@ -62,8 +62,8 @@ class Bound:
 def _shrink(flat: Tensor, norm: float) -> Tensor:
     # Dividing by the largest entry first keeps the norm of huge terms finite.
     peak = flat.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
-    length = peak * torch.linalg.vector_norm(flat / peak, dim=1, keepdim=True)
-    return (norm / length).clamp(max=1.0)
+    length: Tensor = peak * torch.linalg.vector_norm(flat / peak, dim=1, keepdim=True)
+    return length.clamp(min=norm).reciprocal() * norm
 
 
 def _vote(flat: Tensor) -> Tensor:

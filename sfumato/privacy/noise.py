@@ -118,7 +118,8 @@ class Noise:
             v[alive] += 1
         magnitude, sign = u + t * v, self.below(2, len(u))
         keep = (sign == 0) | (magnitude > 0)  # otherwise zero would count twice
-        return (np.where(sign == 0, magnitude, -magnitude))[keep]
+        values: NDArray[np.int64] = np.where(sign == 0, magnitude, -magnitude)[keep]
+        return values
 
     def bernoulli_exp(
         self, exponent: NDArray[np.float64], exactly: Callable[[int], Fraction], margin: float = 1e-11

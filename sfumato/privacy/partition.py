@@ -1,4 +1,4 @@
-"""Disjoint parts by a keyed hash of each unit's identity (privacy.md 2.1): a unit's part depends on nobody else."""
+"""Disjoint parts by a keyed hash of each unit's identity: a unit's part depends on nobody else."""
 
 from __future__ import annotations
 

@@ -86,6 +86,12 @@ class Plan:
         """Epsilon of the whole plan."""
         return self.profile().epsilon(self.budget.delta if delta is None else delta)
 
+    def quick_epsilon(self) -> float:
+        """A close upper bound of epsilon, cheap enough to search with: Renyi DP, or no amplification where it fails."""
+        by_renyi = accountant.epsilon_by_renyi(self.events(), self.budget.delta)
+        plain = accountant.ExactGaussian(sum(event.mu**2 for event in self.events()) ** 0.5)
+        return plain.epsilon(self.budget.delta) if by_renyi is None else by_renyi
+
     def guarantee(self, delta: float | None = None) -> dict[str, Any]:
         """The stated guarantee."""
         profile, delta = self.profile(), self.budget.delta if delta is None else delta
@@ -96,6 +102,7 @@ class Plan:
             "unit": str(self.budget.unit),
             "accountant": profile.name,
             "mu": profile.mu,
+            "discretisation": getattr(profile, "interval", None),
         }
 
     def curve(self) -> list[list[float]]:
@@ -138,7 +145,10 @@ def within(budget: Budget, make_plan: Callable[[float], Plan]) -> Plan:
 
     `make_plan` takes a noise scale that every calibrated crossing is proportional to.
     """
-    plan = make_plan(least_noise(lambda noise: make_plan(noise).epsilon(), budget.epsilon))
+    start = 1.0
+    if not all(event.exact for event in make_plan(start).events()):
+        start = least_noise(lambda noise: make_plan(noise).quick_epsilon(), budget.epsilon, tolerance=1e-2)
+    plan = make_plan(least_noise(lambda noise: make_plan(noise).epsilon(), budget.epsilon, start=start))
     if budget.delta > 1 / plan.data.records:
         advice = f"delta={budget.delta:g} is above 1/{plan.data.records}, one over the number of units; take less."
         plan = replace(plan, warnings=(*plan.warnings, advice))

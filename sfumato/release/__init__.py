@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sfumato.release.bundle import Release, ensure_free
+from sfumato.release.bundle import Release, ensure_free, save_images
 from sfumato.release.gate import Gate, Public, check
 from sfumato.release.pictures import FORMATS, check_format, read_images, write_images
-from sfumato.release.statement import make_statement, to_markdown
+from sfumato.release.statement import make_statement, restated, to_markdown
 
 __all__ = [
     "FORMATS",
@@ -17,6 +17,8 @@ __all__ = [
     "ensure_free",
     "make_statement",
     "read_images",
+    "restated",
+    "save_images",
     "to_markdown",
     "write_images",
 ]

@@ -152,6 +152,14 @@ class Release:
         return cls(generator, lambda: read_images(folder), statement, measurement)
 
 
+def save_images(images: Images, folder: str | Path, format: str = "png") -> Path:
+    """Synthetic images alone, as an image folder or a parquet file, through the same gate."""
+    check_format(format)
+    with _appearing(ensure_free(folder)) as gate:
+        write_images(gate, images, format)
+    return Path(folder)
+
+
 @contextmanager
 def _appearing(folder: Path) -> Iterator[Gate]:
     """A gate into a hidden sibling folder, which takes its name when all is written, or vanishes."""

@@ -163,10 +163,14 @@ def other_releases(plan: dict[str, Any], account: dict[str, Any] | None) -> dict
         return {"summary": f"Does not apply: {why}, so no other runs are counted.", "runs": []}
     runs = [{key: run[key] for key in RUN_KEYS if run.get(key) is not None} for run in account.get("runs", ())]
     total, delta = account["epsilon_total"], account["delta"]
+    together = (
+        "no bound is known for all runs together"
+        if total is None
+        else (f"all runs together give epsilon = {epsilon(total)} at delta = {show(delta)}")
+    )
     number = f"{len(runs)} other run{'s' * (len(runs) != 1)}" if runs else "No other run"
     return {
-        "summary": f"{number} on the same data; all runs together give epsilon = {epsilon(total)} "
-        f"at delta = {show(delta)}.",
+        "summary": f"{number} on the same data; {together}.",
         "runs": runs,
         "epsilon_total": total,
         "delta": delta,

@@ -87,6 +87,20 @@ def make_statement(
     }
 
 
+def restated(statement: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """The statement of a generator refitted with other public settings; the guarantee is that of the measurement."""
+    made = statement["reproducibility"]
+    plan = {"method": made["method"], **made["configuration"], "settings": settings, "labels": made["labels"]}
+    plan["guarantee"] = made["configuration"]["budget"]
+    version = made["software"].removeprefix("sfumato ")
+    tuning = "not charged: refitted from the released measurement, which costs nothing however often it is done"
+    return statement | {
+        "declared_public": statement["declared_public"] | {"settings": settings},
+        "reproducibility": _reproducibility(plan, version),
+        "tuning": {"summary": tuning},
+    }
+
+
 def _reproducibility(plan: dict[str, Any], version: str) -> dict[str, Any]:
     digest = configuration_hash(plan)
     return {

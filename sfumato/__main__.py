@@ -1,0 +1,8 @@
+"""`python -m sfumato` is the command `sfumato`."""
+
+from __future__ import annotations
+
+from sfumato.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The command line: one file a verb. Everything it does goes through `sfumato.api` and `sfumato.request`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from sfumato import __version__
+from sfumato.cli.budget import budget
+from sfumato.cli.ending import ended
+from sfumato.cli.methods import methods
+from sfumato.cli.plan import plan
+from sfumato.cli.refit import refit
+from sfumato.cli.sample import sample
+from sfumato.cli.synthesize import synthesize
+
+__all__ = ["app", "main", "run"]
+
+app = typer.Typer(
+    name="sfumato",
+    help="Turn a sensitive image set into a synthetic one that may be published, under differential privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (methods, plan, synthesize, refit, sample, budget):
+    app.command()(verb)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sfumato {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _sfumato(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out one command line and return its exit status; nothing is raised."""
+    command = typer.main.get_command(app)
+    return ended(lambda: command.main(list(argv), prog_name="sfumato", standalone_mode=False), as_json="--json" in argv)
+
+
+def main() -> NoReturn:
+    """The command `sfumato`."""
+    sys.exit(run(sys.argv[1:]))

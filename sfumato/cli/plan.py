@@ -1,0 +1,129 @@
+"""`sfumato plan`: the guarantee and its price, before a record is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.show import Answer, at_most, names, number, pairs, table, warned
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MOST_RECORDS = 10**12
+MOST_CLASSES = 10_000
+LARGEST_SIDE = 4096
+DESCRIBE = "--records N --shape 1x28x28 --classes 10"
+OF_FILES = ("size", "grey", "split", "label", "person")
+
+Data = Annotated[str | None, typer.Option(metavar="DATA", help="A folder, file or named set.", show_default=False)]
+Shape = Annotated[str | None, typer.Option(metavar="CxHxW", help="Image shape, such as 1x28x28, without files.")]
+Classes = Annotated[int | None, typer.Option(metavar="N", help="Number of classes, without files.")]
+
+
+def plan(
+    context: typer.Context,
+    method: Annotated[str, typer.Option(metavar="NAME", help="See `sfumato methods`.")],
+    epsilon: Annotated[
+        float, typer.Option(callback=options.epsilon_in_range, help="Privacy budget; smaller is more private.")
+    ],
+    data: Data = None,
+    records: options.Records = None,
+    shape: Shape = None,
+    classes: Classes = None,
+    delta: options.Delta = 1e-5,
+    relation: options.Relation = "add-remove",
+    unit: options.Unit = None,
+    private_count: options.PrivateCount = False,
+    labels: options.Labels = "uniform",
+    size: options.Size = None,
+    grey: options.Grey = False,
+    split: options.Split = "train",
+    label: options.Label = None,
+    person: options.Person = None,
+    set: options.Settings = None,
+    json: options.Json = False,
+) -> Answer:
+    """Show what a run would ask of the data and the guarantee it would give. Spends nothing.
+
+    Give --data DATA, or describe data that need not exist with --records, --shape and --classes.
+    """
+    from sfumato import api, request
+
+    asked = request.Request(
+        data=data or "described", method=method, epsilon=epsilon, delta=delta, relation=relation,
+        private_count=private_count, records=records, size=size, grey=grey, split=split, label=label, person=person,
+        labels=labels, settings=options.settings(set),
+    )  # fmt: skip
+    api.make_budget(epsilon, delta, relation)
+    api.make_method(method, asked.settings)
+    if data is None:
+        _check_description(records, shape, classes, options.given(context))
+        spec = request.describe(
+            records=records, shape=shape, classes=classes, unit=unit or "record", private_count=private_count
+        )  # type: ignore[arg-type]
+    else:
+        _check_data(shape, classes)
+        options.check_unit(unit, person)
+        with asked.load() as box:
+            spec = box.spec
+    found = request.plan_for(asked, spec).to_json()
+    return Answer(found, lambda out: _show(out, found), json)
+
+
+def _check_data(shape: str | None, classes: int | None) -> None:
+    if shape is not None or classes is not None:
+        raise InputError(f"Give either --data DATA or a description ({DESCRIBE}), not both.")
+
+
+def _check_description(records: int | None, shape: str | None, classes: int | None, given: list[str]) -> None:
+    """Refuse a description with a part missing or with numbers that no image set has."""
+    if records is None and shape is None and classes is None:
+        raise InputError(f"Say which data to plan for: give --data DATA, or {DESCRIBE}.")
+    if records is None or shape is None or classes is None:
+        raise InputError(f"A description needs all of {DESCRIBE}; give the missing ones, or --data DATA instead.")
+    if misplaced := [name for name in OF_FILES if name in given]:
+        raise InputError(f"{options.flag(misplaced[0])} is about files; it goes with --data DATA.")
+    for name, value, most in (("records", records, MOST_RECORDS), ("classes", classes, MOST_CLASSES)):
+        if not 1 <= value <= most:
+            raise InputError(f"Expected --{name} from 1 to {most}, found {value}.")
+    if any(side.strip().lstrip("0").isdigit() and int(side) > LARGEST_SIDE for side in shape.lower().split("x")):
+        raise InputError(f"Expected --shape with sides of at most {LARGEST_SIDE}, found {shape}.")
+
+
+def _show(out: Console, found: dict[str, Any]) -> None:
+    from rich import box
+    from rich.panel import Panel
+    from rich.text import Text
+
+    title = Text(f"Plan: {found['method']}, nothing is spent")
+    out.print(Panel(pairs(_facts(found)), title=title, title_align="left", box=box.ROUNDED))
+    columns = ("crossing", "mechanism", "sigma", "sensitivity", "multiplier", "sampling", "times")
+    out.print(table("What crosses the barrier", columns, [_crossing(c) for c in found["crossings"]]))
+    warned(out, found["warnings"])
+
+
+def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
+    data, given, second, paper = found["data"], found["guarantee"], found["second_opinion"], found["paper"]
+    things = "persons" if data["unit"] == "person" else "records"
+    kind = "public" if data["count_public"] else "declared; the true one stays private"
+    mu = "" if given["mu"] is None else f", mu {number(given['mu'])}"
+    facts = [
+        ("data", f"{data['name']}: {data['records']:,} {things} (count {kind}), {'x'.join(map(str, data['shape']))}"),
+        ("classes", f"declared public: {names(data['classes'])}"),
+        ("guarantee", f"epsilon {at_most(given['epsilon'])} at delta {number(given['delta'])}, {given['relation']}, "
+                      f"per {given['unit']}"),
+        ("accountant", f"{given['accountant']}{mu}"),
+        ("second opinion", f"epsilon {at_most(second['epsilon'])} by {second['accountant']}"),
+        ("labels", str(found["labels"]["kind"])),
+        ("settings", ", ".join(f"{name}={value}" for name, value in found["settings"].items())),
+    ]  # fmt: skip
+    return [*facts, ("paper", f"epsilon {at_most(paper['epsilon'])}; {paper['note']}")] if paper else facts
+
+
+def _crossing(c: dict[str, Any]) -> tuple[str, ...]:
+    figures = (number(c["sigma"]), number(c["sensitivity"]), number(c["multiplier"]))
+    return (c["name"], c["mechanism"], *figures, c["sampling"], str(c["times"]))

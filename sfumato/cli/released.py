@@ -1,0 +1,40 @@
+"""What is said of a release once it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.cli.show import Answer, names, pairs, path_line, warned
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def released(release: Any, folder: str, as_json: bool, cost: str | None = None) -> Answer:
+    """The answer of the verbs that write a release folder."""
+    statement, place = release.statement, Path(folder).absolute()
+    guarantee = {key: statement["guarantee"][key] for key in ("epsilon", "delta", "relation", "unit", "mu", "summary")}
+    found = {
+        "release": str(place),
+        "report": str(place / "report.html"),
+        "guarantee": guarantee | {"accountant": statement["accountant"]["name"]},
+        "crossings": statement["mechanisms"]["events"],
+        "classes": list(release.classes),
+        "warnings": list(statement["deviations"]["caveats"]),
+        "images": len(release.images),
+    }
+    return Answer(found, lambda out: _show(out, found, statement["plain_words"]["summary"], cost), as_json)
+
+
+def _show(out: Console, found: dict[str, Any], plain_words: str, cost: str | None) -> None:
+    shown = [
+        ("guarantee", found["guarantee"]["summary"]),
+        ("", plain_words),
+        ("images", f"{found['images']:,}"),
+        ("classes", f"declared public: {names(found['classes'])}"),
+    ]
+    out.print(pairs([("cost", cost), *shown] if cost else shown))
+    warned(out, found["warnings"])
+    path_line(out, "release", found["release"])
+    path_line(out, "report", found["report"])

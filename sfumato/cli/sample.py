@@ -1,0 +1,44 @@
+"""`sfumato sample`: more images from a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.refit import Out
+from sfumato.cli.show import Answer, names, pairs, path_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Label = Annotated[str | None, typer.Option(metavar="CLASS", help="Only this class; the release's own mix otherwise.")]
+
+
+def sample(
+    release: options.Release,
+    out: Out,
+    count: options.Count = 1000,
+    label: Label = None,
+    seed: options.Seed = 0,
+    format: options.Format = "png",
+    json: options.Json = False,
+) -> Answer:
+    """Draw more synthetic images from a release. Costs no privacy."""
+    from sfumato import api
+
+    images = api.sample(release, count, out, label=label, seed=seed, format=format)
+    found = {
+        "out": str(Path(out).absolute()), "images": len(images), "format": format, "classes": list(images.classes),
+        "shape": list(images.pixels.shape[1:]),
+    }  # fmt: skip
+    return Answer(found, lambda console: _show(console, found, label), json)
+
+
+def _show(out: Console, found: dict[str, Any], label: str | None) -> None:
+    shape = "x".join(map(str, found["shape"]))
+    which = names(found["classes"]) if label is None else names([label])
+    out.print(pairs([("images", f"{found['images']:,} of {shape}"), ("classes", which), ("cost", "none")]))
+    path_line(out, "written to", found["out"])

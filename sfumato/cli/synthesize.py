@@ -1,0 +1,107 @@
+"""`sfumato synthesize`: from private images to a folder that may be published."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.released import released
+from sfumato.cli.show import Answer
+from sfumato.cli.stored import folder_of
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.request import Request
+    from sfumato.run.progress import Silent
+
+Data = Annotated[
+    str | None,
+    typer.Argument(metavar="DATA", help="A folder, .npz, .parquet or named set (fashion-mnist).", show_default=False),
+]
+Public = Annotated[str | None, typer.Option(metavar="DATA", help="Public images for methods that can use them.")]
+Provenance = Annotated[str | None, typer.Option(metavar="TEXT", help="Where the public images are from.")]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
+Resume = Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a stopped run; takes no other option.")]
+
+
+def synthesize(
+    context: typer.Context,
+    data: Data = None,
+    method: options.MethodName = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = 1e-5,
+    relation: options.Relation = "add-remove",
+    unit: options.Unit = None,
+    private_count: options.PrivateCount = False,
+    records: options.Records = None,
+    count: options.Count = 10_000,
+    size: options.Size = None,
+    grey: options.Grey = False,
+    split: options.Split = "train",
+    label: options.Label = None,
+    person: options.Person = None,
+    labels: options.Labels = "uniform",
+    public: Public = None,
+    provenance: Provenance = None,
+    format: options.Format = "png",
+    set: options.Settings = None,
+    seed: options.Seed = 0,
+    device: Device = "auto",
+    ledger: options.Ledger = None,
+    out: options.Out = "release",
+    resume: Resume = None,
+    json: options.Json = False,
+) -> Answer:
+    """Learn a generator from private images within a budget and write a release folder."""
+    from sfumato import request
+
+    if resume is not None:
+        _alone(options.given(context))
+        folder = folder_of(resume)  # read first: a run that ends well deletes its own files
+        return _watched(lambda shown: request.resume(resume, shown), folder, json)
+    asked = _request(context, options.settings(set), unit)
+    return _watched(lambda shown: request.carry_out(asked, shown), out, json)
+
+
+def _alone(given: list[str]) -> None:
+    if others := [name for name in given if name not in ("resume", "json")]:
+        what = "DATA" if others[0] == "data" else options.flag(others[0])
+        raise InputError(f"A resumed run keeps all it was begun with; leave out {what} beside --resume.")
+
+
+def _request(context: typer.Context, settings: dict[str, str], unit: str | None) -> Request:
+    """The request as typed; its fields bear the names of the options."""
+    from sfumato.request import Request
+
+    typed = context.params
+    for name, what in (("data", "DATA"), ("method", "--method NAME"), ("epsilon", "--epsilon E")):
+        if typed[name] is None:
+            raise InputError(f"Say what to synthesize from and how: {what} is missing (or --resume RUN to go on).")
+    options.check_unit(unit, typed["person"])
+    return Request(**{f.name: typed[f.name] for f in fields(Request) if f.name in typed}, settings=settings)
+
+
+def _watched(act: Any, folder: str, as_json: bool) -> Answer:
+    progress = _display(as_json)
+    try:
+        release = act(progress)
+    finally:
+        progress.close()
+    return released(release, folder, as_json)
+
+
+def _display(as_json: bool) -> Silent:
+    """A bar for a person, a line now and then for a log, nothing beside JSON."""
+    from sfumato.run.progress import Bar, Silent
+
+    if as_json:
+        return Silent()
+    if sys.stderr.isatty():
+        return Bar()
+    from sfumato.cli.lines import Lines
+
+    return Lines()

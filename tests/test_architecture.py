@@ -1,0 +1,115 @@
+"""The shape of the code, kept by reading it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sfumato
+from sfumato.methods import TABLE, Method, load_class
+
+ROOT = Path(sfumato.__file__).parent
+SOURCES = sorted(p for p in ROOT.rglob("*.py"))
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def ours(folder: str) -> dict[Path, set[str]]:
+    return {p: {i for i in imports(p) if i.startswith("sfumato")} for p in (ROOT / folder).rglob("*.py")}
+
+
+def offenders(folder: str, forbidden: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [(str(p), i) for p, found in ours(folder).items() for i in found if i.startswith(forbidden)]
+
+
+def test_accounting_stands_alone_and_is_pure():
+    for path, found in ours("accounting").items():
+        assert all(i.startswith("sfumato.accounting") for i in found), path
+        assert not {i for i in imports(path) if i.split(".")[0] in {"torch", "time", "os", "pathlib", "random"}}, path
+
+
+def test_generators_know_neither_privacy_nor_data():
+    assert offenders("generators", ("sfumato.privacy", "sfumato.data")) == []
+
+
+def test_methods_and_trainers_have_no_road_to_data_or_noise():
+    for folder in ("methods", "train", "measure", "generators"):
+        allowed = {
+            "sfumato.data.private.PrivateImages",
+            "sfumato.data.private",
+        }  # the type of the opaque box, for hints
+        found = offenders(folder, ("sfumato.data.private", "sfumato.privacy.noise"))
+        assert [f for f in found if not (f[0].endswith("methods/base.py") and f[1] in allowed)] == []
+
+
+def test_the_door_into_the_box_is_opened_in_privacy_alone():
+    opening = [p.relative_to(ROOT).as_posix() for p in SOURCES if "sfumato.data.private.records" in imports(p)]
+    assert sorted(opening) == ["data/public.py", "privacy/barrier.py", "privacy/charge.py"]
+
+
+def test_the_command_line_talks_to_the_api_alone():
+    allowed = (
+        "sfumato.api",
+        "sfumato.request",
+        "sfumato.errors",
+        "sfumato.cli",
+        "sfumato.run.progress",
+        "sfumato.__version__",
+    )
+    bad = [
+        (p.name, i) for p, found in ours("cli").items() for i in found if i != "sfumato" and not i.startswith(allowed)
+    ]
+    assert [b for b in bad if b[1] != "sfumato.run"] == []
+
+
+def test_privacy_noise_is_drawn_in_privacy_alone():
+    for path in SOURCES:
+        if path.parent.name != "privacy":
+            assert "sfumato.privacy.noise" not in {i for i in imports(path) if not i.endswith("TYPE_CHECKING")}, path
+
+
+def test_nothing_is_pickled():
+    for path in SOURCES:
+        text = path.read_text()
+        assert not {i for i in imports(path) if i.split(".")[0] in {"pickle", "dill", "joblib", "cloudpickle"}}, path
+        assert "torch.load(" not in text and "torch.save(" not in text and "allow_pickle=True" not in text, path
+
+
+def test_the_table_and_the_folder_agree():
+    helpers = {"__init__", "base", "settings"}
+    assert {row.module for row in TABLE} == {p.stem for p in (ROOT / "methods").glob("*.py")} - helpers
+    assert len({row.name for row in TABLE}) == len(TABLE)
+    for row in TABLE:
+        cls = load_class(row)
+        assert issubclass(cls, Method) and cls.name == row.name and row.status in ("sound", "experimental")
+
+
+def test_a_method_file_is_short():
+    for row in TABLE:
+        assert len((ROOT / "methods" / f"{row.module}.py").read_text().splitlines()) <= 150, row.name
+
+
+def test_the_public_names_exist():
+    for name in sfumato.__all__:
+        assert getattr(sfumato, name) is not None
+    with pytest.raises(AttributeError):
+        _ = sfumato.nothing
+
+
+def test_import_is_light():
+    line = "import sys, sfumato; print([m for m in ('torch', 'scipy', 'pyarrow', 'PIL', 'numpy') if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )

@@ -1,0 +1,85 @@
+"""Bounds: whatever a contribution returns, one unit moves the sum by at most the declared sensitivity."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from sfumato.accounting.budget import Relation
+from sfumato.privacy.bounds import Bound, BoundedSum
+
+BOUNDS = [
+    Bound(1.0),
+    Bound(0.37),
+    Bound(250.0),
+    Bound(1.0, nonnegative=True),
+    Bound(1.0, integer=True, nonnegative=True),
+]
+
+wild = hnp.arrays(
+    np.float64,
+    hnp.array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=12),
+    elements=st.floats(allow_nan=True, allow_infinity=True, width=64),
+)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@given(rows=wild)
+@settings(max_examples=80, deadline=None)
+def test_no_neighbour_exceeds_the_sensitivity(bound, rows):
+    terms = bound.project(torch.from_numpy(rows))
+    assert torch.isfinite(terms).all()
+    total = terms.sum(0)
+    for i in range(len(terms)):
+        removed = total - terms[i]
+        assert torch.linalg.vector_norm(total - removed) <= bound.sensitivity(Relation.ADD_REMOVE)
+        for j in range(len(terms)):
+            replaced = removed + terms[j]
+            assert torch.linalg.vector_norm(total - replaced) <= bound.sensitivity(Relation.REPLACE_ONE)
+
+
+def test_the_replace_bound_is_attained_by_opposite_terms():
+    bound = Bound(1.0)
+    terms = bound.project(torch.tensor([[5.0, 0.0], [-5.0, 0.0]]))
+    gap = float(torch.linalg.vector_norm(terms[0] - terms[1]))
+    assert gap == pytest.approx(2.0)
+    assert gap <= bound.sensitivity(Relation.REPLACE_ONE)
+
+
+def test_terms_inside_the_ball_are_left_alone_up_to_the_grid():
+    bound, rows = Bound(1.0), torch.full((1, 4), 0.25, dtype=torch.float64)
+    assert torch.equal(bound.project(rows), rows)
+
+
+def test_sums_are_exact_in_any_order():
+    bound = Bound(1.0)
+    terms = bound.project(torch.randn(3000, 40))
+    shuffled = terms[torch.randperm(3000)]
+    parts = torch.stack([chunk.sum(0) for chunk in shuffled.split(7)]).sum(0)
+    assert torch.equal(terms.sum(0), parts)
+
+
+def test_a_record_of_nan_is_a_record_of_zeros():
+    out = Bound(1.0).project(torch.tensor([[float("nan"), float("inf"), -float("inf")]]))
+    assert torch.equal(out, torch.zeros(1, 3, dtype=torch.float64))
+
+
+def test_a_person_has_one_vote():
+    out = Bound(1.0, integer=True, nonnegative=True).project(torch.tensor([[2.0, 3.0], [1.0, 0.0], [0.0, 0.0]]))
+    assert out.tolist() == [[0, 1], [1, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("bad", [{"norm": 0}, {"norm": -1}, {"norm": float("inf")}, {"norm": 2.0, "integer": True}])
+def test_a_bound_must_make_sense(bad):
+    with pytest.raises(ValueError, match="Expected"):
+        Bound(**bad)
+
+
+def test_contributions_of_a_wrong_shape_are_refused():
+    query = BoundedSum(lambda images, labels: images.flatten(1).sum(0), Bound(1.0), (4,))
+    with pytest.raises(ValueError, match="Expected one row"):
+        query.rows(torch.zeros(3, 1, 2, 2), torch.zeros(3, dtype=torch.long))
