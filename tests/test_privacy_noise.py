@@ -79,7 +79,7 @@ def test_global_seeds_do_not_reach_the_noise():
     for _ in range(2):
         np.random.seed(307)
         torch.manual_seed(307)
-        draws.append(source.gaussian((8,)))
+        draws.append(source.gaussian((8,)).numpy())
     assert not np.array_equal(*draws)
 
 
@@ -133,6 +133,23 @@ def test_without_the_cryptography_package_the_stream_is_still_cryptographic(monk
     source = Noise()
     assert source.source.startswith("SHAKE-256")
     assert stats.kstest(source.uniform(20_000), "uniform").pvalue > 1e-4
+
+
+def test_fast_noise_has_the_law_too_says_so_and_never_repeats():
+    source = Noise(fast=True)
+    assert "counter-based" in source.source and "ChaCha20" in source.source
+    torch.manual_seed(0)
+    one = source.gaussian((20_000,))
+    torch.manual_seed(0)
+    two = source.gaussian((20_000,))
+    assert stats.kstest(one.numpy(), "norm").pvalue > 1e-4
+    assert abs(np.corrcoef(one.numpy(), two.numpy())[0, 1]) < 0.05
+
+
+@pytest.mark.gpu
+def test_noise_on_a_gpu_has_the_law():
+    drawn = Gaussian(3.0)(torch.zeros(40_000, dtype=torch.float64, device="cuda"), Bound(2.0), Noise(fast=True))
+    assert stats.kstest(drawn.cpu().numpy() / 6.0, "norm").pvalue > 1e-4
 
 
 def test_integers_below_a_limit_are_uniform():

@@ -62,7 +62,7 @@ def _show(out: Console, found: dict[str, Any]) -> None:
     out.print(pairs(_facts(found)))
     if found["history"]:
         columns = ("when", "run", "method", "epsilon", "status")
-        out.print(table("Runs", columns, [_run(run, found["total"]) for run in found["history"]]))
+        out.print(table("Runs", columns, [_run(run, found["total"]) for run in found["history"]], whole=("run",)))
     for other in found["others"]:
         out.print(f"These records are also in the account {plain(other['account'])}, of which "
                   f"epsilon {at_least(other['remaining'])} remains.")  # fmt: skip

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import typer
 from sfumato.cli.show import Answer, finite, one_line
 from sfumato.errors import Interrupted, SfumatoError
 
+NO_MEMORY = "There is not enough memory for this; ask for fewer or smaller images, or smaller settings."
 STOPPED = 130
 READER_LEFT = 141  # as a shell reports a command whose reader closed the pipe
 USAGE = tuple(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -37,7 +39,7 @@ def ended(command: Callable[[], Any], *, as_json: bool) -> int:
 
 def _answered(command: Callable[[], Any], as_json: bool) -> int:
     try:
-        return _give(command())
+        return _give(command(), as_json)
     except SfumatoError as error:
         prefix = "" if isinstance(error, Interrupted) else "error: "
         return _refuse(prefix, str(error), error.exit_code, as_json)
@@ -46,19 +48,19 @@ def _answered(command: Callable[[], Any], as_json: bool) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _stopped(as_json)
     except MemoryError:
-        return _refuse("error: ", "There is not enough memory for this; ask for fewer or smaller images.", 2, as_json)
+        return _refuse("error: ", NO_MEMORY, 2, as_json)
     except BrokenPipeError:
         raise
     except Exception as error:
         return _unexpected(error, as_json)
 
 
-def _give(answer: Any) -> int:
+def _give(answer: Any, as_json: bool) -> int:
     """Print an answer. Typer hands back a number where it has printed something itself."""
     if isinstance(answer, Answer):
         answer.give()
     if answer == STOPPED:
-        return _stopped(as_json=False)
+        return _stopped(as_json)
     return answer if isinstance(answer, int) else 0
 
 
@@ -69,6 +71,8 @@ def _stopped(as_json: bool) -> int:
 def _unexpected(error: Exception, as_json: bool) -> int:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return _refuse("error: ", f"No space is left on the disk ({error.filename}); free some.", 2, as_json)
+    if isinstance(error, RuntimeError) and re.search("allocate memory|out of memory", str(error)):
+        return _refuse("error: ", NO_MEMORY, 2, as_json)  # torch has no MemoryError of its own
     if os.environ.get("SFUMATO_DEBUG"):
         traceback.print_exception(error)
     sentence = f"{type(error).__name__}: {error}; run with SFUMATO_DEBUG=1 for the traceback"

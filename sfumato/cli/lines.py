@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from sfumato.run.progress import Silent, Throttle
 
 SECONDS = 15.0
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):  # a run does not end because nobody reads its log
+        print(line, file=sys.stderr)
 
 
 class Lines(Silent):
@@ -18,8 +24,8 @@ class Lines(Silent):
 
     def start(self, what: str, total: int | None) -> None:
         self._what, self._total = what, f" of {total}" if total else ""
-        print(f"{what} ...", file=sys.stderr)
+        _say(f"{what} ...")
 
     def advance(self, done: int, note: str = "") -> None:
         if self._throttle.due():
-            print(f"{self._what} {done}{self._total} {note}".rstrip(), file=sys.stderr)
+            _say(f"{self._what} {done}{self._total} {note}".rstrip())

@@ -25,7 +25,7 @@ def _seed(value: int) -> int:
 
 def epsilon_in_range(value: float | None) -> float | None:
     """Beyond these an epsilon means nothing in practice, and accountants lose their footing."""
-    return None if value is None else _between("epsilon", value, 1e-3, 1e3)
+    return None if value is None else _between("epsilon", value, 0.001, 1000)
 
 
 def _delta(value: float) -> float:

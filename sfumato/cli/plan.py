@@ -90,8 +90,12 @@ def _check_description(records: int | None, shape: str | None, classes: int | No
     for name, value, most in (("records", records, MOST_RECORDS), ("classes", classes, MOST_CLASSES)):
         if not 1 <= value <= most:
             raise InputError(f"Expected --{name} from 1 to {most}, found {value}.")
-    if any(side.strip().lstrip("0").isdigit() and int(side) > LARGEST_SIDE for side in shape.lower().split("x")):
-        raise InputError(f"Expected --shape with sides of at most {LARGEST_SIDE}, found {shape}.")
+    if any(_too_long(side.strip()) for side in shape.lower().split("x")):
+        raise InputError(f"Expected --shape with sides of at most {LARGEST_SIDE}, found {shape[:40]}.")
+
+
+def _too_long(side: str) -> bool:
+    return side.isdecimal() and (len(side) > 9 or int(side) > LARGEST_SIDE)
 
 
 def _show(out: Console, found: dict[str, Any]) -> None:

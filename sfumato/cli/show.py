@@ -121,14 +121,21 @@ def pairs(rows: Iterable[tuple[str, str]]) -> Table:
     return made
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A titled table."""
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], whole: Sequence[str] = ()) -> Table:
+    """A titled table; the cells of `whole` columns are never broken into lines."""
     from rich import box
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
     for column in columns:
-        made.add_column(column, overflow="fold")
+        made.add_column(column, overflow="fold", no_wrap=column in whole)
     for row in rows:
         made.add_row(*(plain(cell) for cell in row))
     return made
@@ -142,7 +149,7 @@ def warned(out: Console, warnings: Iterable[str]) -> None:
 
 def path_line(out: Console, name: str, path: object) -> None:
     """A path that can be copied from the terminal: never broken into lines."""
-    out.print(_text(f"{name:<10}", "bold") + plain(path), soft_wrap=True)
+    out.print(_text(f"{name:<11}", "bold"), plain(path), sep="", soft_wrap=True)
 
 
 def _text(words: str, style: str) -> Text:

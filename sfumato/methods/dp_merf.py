@@ -51,9 +51,9 @@ class DPMERF(Method):
     features: int = 2000  # D, even
     bandwidth: float = 0.37  # h / sqrt(pixels), for pixels in [0, 1]
     feature_seed: int = 0
-    steps: int = 400
-    batch: int = 40  # images of each class a step
-    rate: float = 2e-3
+    steps: int = 300
+    batch: int = 32  # images of each class a step
+    rate: float = 5e-3
     latent: int = 32
     width: int = 24
 

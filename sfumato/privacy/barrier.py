@@ -40,7 +40,7 @@ class Barrier:
         tick: Tick = lambda crossing, fraction: None,
     ) -> None:
         self.spec, self.ledger = spec, ledger
-        self.noise = noise or Noise()
+        self.noise = noise or Noise(fast=device.startswith("cuda"))
         self._inside = _Inside(None if data is None else records(data), spec, device, microbatch, tick)
 
     def release(self, name: str, query: BoundedSum, *public: Any) -> Tensor:

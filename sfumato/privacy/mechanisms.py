@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,8 +26,8 @@ class Gaussian:
 
     def __call__(self, value: Tensor, bound: Bound, noise: Noise) -> Tensor:
         # The value lies on the grid, so rounding the noise alone equals rounding the noisy value: post-processing.
-        steps = np.rint(noise.gaussian(tuple(value.shape)) * (self.std(bound) / bound.grid))
-        return value + torch.from_numpy(steps * bound.grid).to(value.device)
+        steps = torch.round(noise.gaussian(tuple(value.shape), value.device) * (self.std(bound) / bound.grid))
+        return value + steps * bound.grid
 
 
 @dataclass(frozen=True)

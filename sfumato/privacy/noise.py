@@ -13,7 +13,9 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 REKEY_BYTES = 1 << 32  # far below the period of the stream
 
@@ -39,24 +41,35 @@ def _shake256(key: bytes) -> Callable[[int], bytes]:
 
 def _open_stream(key: bytes) -> tuple[str, Callable[[int], bytes]]:
     try:
-        return "ChaCha20 keyed by the operating system", _chacha20(key)
+        return "ChaCha20", _chacha20(key)
     except ImportError:  # a machine without the cryptography package
-        return "SHAKE-256 keyed by the operating system", _shake256(key)
+        return "SHAKE-256", _shake256(key)
 
 
 class Noise:
     """A stream of secret randomness.
 
+    With `fast`, Gaussian values are drawn on the device by a counter-based generator (Philox on a GPU) that gets a
+    fresh key from the cryptographic stream at each call. That is quick and unpredictable without the key, but not
+    a cryptographic stream, so `source` says it.
+
     >>> Noise().gaussian((2, 3)).shape
-    (2, 3)
+    torch.Size([2, 3])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fast: bool = False) -> None:
+        self._fast = fast
         self._rekey()
 
     def _rekey(self) -> None:
         self._owner, self._left = os.getpid(), REKEY_BYTES
-        self.source, self._stream = _open_stream(os.urandom(32))
+        self._name, self._stream = _open_stream(os.urandom(32))
+
+    @property
+    def source(self) -> str:
+        """Where the noise comes from, for the privacy statement."""
+        fast = "a counter-based generator on the device, keyed afresh for each release by "
+        return (fast if self._fast else "") + f"{self._name} keyed by the operating system"
 
     def __getstate__(self) -> object:
         raise TypeError("A noise source is never stored.")
@@ -85,12 +98,15 @@ class Noise:
             kept = np.concatenate([kept, words[words < np.uint64(cut)]])
         return (kept[:count] % np.uint64(limit)).astype(np.int64)
 
-    def gaussian(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """Standard normal values by inversion in float64; the caller rounds to a public grid."""
+    def gaussian(self, shape: tuple[int, ...], device: str | torch.device = "cpu") -> Tensor:
+        """Standard normal values in float64; the caller rounds to a public grid."""
+        if self._fast:
+            keyed = torch.Generator(device).manual_seed(int(self.words(1)[0] >> np.uint64(1)))
+            return torch.randn(shape, generator=keyed, device=device, dtype=torch.float64)
         from scipy.special import ndtri
 
-        values: NDArray[np.float64] = ndtri(self.uniform(math.prod(shape)))
-        return values.reshape(shape)
+        values: NDArray[np.float64] = ndtri(self.uniform(math.prod(shape)))  # by inversion
+        return torch.from_numpy(values.reshape(shape)).to(device)
 
     def discrete_gaussian(self, sigma: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """Exact draws from the discrete Gaussian (Canonne, Kamath and Steinke 2020, Algorithm 3), vectorised."""

@@ -129,6 +129,7 @@ class Plan:
             "guarantee": self.guarantee(),
             "curve": self.curve(),
             "crossings": [{"name": n, **c.to_json(relation)} for n, c in self.crossings.items()],
+            "events": [event.to_json() for event in self.events()],
             "second_opinion": {
                 "accountant": "RDP (Balle et al.)",
                 "epsilon": accountant.epsilon_by_renyi(self.events(), self.budget.delta),

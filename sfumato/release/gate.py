@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.release.content import json_problem, parquet_problem, png_problem, tensor_problem, text_problem
+from sfumato.release.hashes import HASHES, SIGNATURE
 
 DATA_INDEPENDENT = "data-independent"
 _WHY = re.compile(r"data-independent|post-processing of crossings? \S.*")
@@ -89,7 +90,17 @@ RULES: tuple[Rule, ...] = (
     _rule(r"PRIVACY\.md", text_problem),
     _rule(r"README\.md", text_problem),
     _rule(r"report\.html", text_problem),
+    _rule(r"deployment\.yaml", text_problem),
+    _json_rule(HASHES, "format", "files", "signed_by"),
+    _json_rule(SIGNATURE, "format", "public_key", "signature", "signer"),
 )
+FOLDERS = re.compile(rf"generator|images(?:/{CLASS_FOLDER})?")
+
+# What no release lacks, besides its images in one of two forms.
+ALWAYS = (
+    "PRIVACY.md", "README.md", "deployment.yaml", "generator/config.json", "generator/model.safetensors", HASHES,
+    "privacy.json", "report.html",
+)  # fmt: skip
 
 
 def problem(name: str, data: bytes) -> str | None:
@@ -114,7 +125,7 @@ class Gate:
 
     def json(self, name: str, value: Mapping[str, Any]) -> None:
         """Write one listed JSON file with nothing in it but its listed keys and finite numbers."""
-        self.write(name, json.dumps(_finite(name, value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        self.write(name, json_text(_finite(name, value)))
 
     def tensors(self, name: str, tensors: Mapping[str, Public]) -> None:
         """Write one listed safetensors file; the certificates travel in its header."""
@@ -138,6 +149,11 @@ class Gate:
             file.write(data)
 
 
+def json_text(value: Mapping[str, Any]) -> str:
+    """JSON as the gate writes it."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def _finite(name: str, value: Any) -> Any:
     """The same value, or a ValueError naming the file where a number in it is not finite."""
     if isinstance(value, float) and not math.isfinite(value):
@@ -155,9 +171,24 @@ def check(folder: str | Path) -> list[str]:
         for entry in sorted(folders + files):
             path = Path(where) / entry
             name = path.relative_to(folder).as_posix()
-            if path.is_symlink():
-                found.append(f"{name} is a link; a release holds plain files alone.")
-            elif not path.is_dir():
-                what = problem(name, path.read_bytes() if path.is_file() else b"")
-                found += [f"{name} {what}."] if what else []
+            what = _entry_problem(path, name)
+            found += [f"{name} {what}."] if what else []
     return sorted(found)
+
+
+def _entry_problem(path: Path, name: str) -> str | None:
+    if path.is_symlink():
+        return "is a link; a release holds plain files alone"
+    if path.is_dir():
+        return None if FOLDERS.fullmatch(name) and any(path.iterdir()) else "is a folder that a release does not have"
+    return problem(name, path.read_bytes()) if path.is_file() else "is not a plain file"
+
+
+def missing(folder: str | Path) -> list[str]:
+    """What a whole release has and a folder lacks, one sentence each."""
+    folder = Path(folder)
+    found = [f"{name} is missing." for name in ALWAYS if not (folder / name).is_file()]
+    forms = [name for name in ("images", "data.parquet") if (folder / name).exists()]
+    if len(forms) != 1:
+        found.append("Both images/ and data.parquet are there." if forms else "The images are missing.")
+    return found

@@ -111,7 +111,7 @@ def _decode(files: Iterable[tuple[str, bytes]]) -> np.ndarray:
         warnings.simplefilter("error")  # Pillow only warns of a decompression bomb
         decoded: list[np.ndarray] = []
         for name, data in files:
-            decoded.append(_decode_one(name, data))
+            decoded.append(decode_one(name, data))
             if decoded[-1].shape != decoded[0].shape:
                 raise InputError(f"{name} differs in size or colour from the first image; fetch the release again.")
     if not decoded:
@@ -119,7 +119,8 @@ def _decode(files: Iterable[tuple[str, bytes]]) -> np.ndarray:
     return np.stack(decoded)
 
 
-def _decode_one(name: str, data: bytes) -> np.ndarray:
+def decode_one(name: str, data: bytes) -> np.ndarray:
+    """One image (channels, height, width) from the bytes of a PNG file."""
     from PIL import Image
 
     try:
