@@ -78,7 +78,7 @@ def synthesize(
             _save(release, job, Path(out), format, command)
         job.finish(accounts)
         return release
-    except Interrupted as stopped:
+    except (Interrupted, KeyboardInterrupt) as stopped:
         how = "--resume " if job.manifest["request"] else "resume="
         raise Interrupted(f"Stopped. Nothing is lost: go on with {how}{job.folder.name}") from stopped
     finally:
@@ -299,12 +299,21 @@ def _from_statement(
     statement: dict[str, Any], changes: Mapping[str, str], folder: str | Path
 ) -> tuple[Method, DataSpec, Budget]:
     """Method, data description and budget as a statement records them."""
+    try:
+        made = statement["reproducibility"]["configuration"]
+        return _rebuilt(made, statement["reproducibility"]["labels"], changes, folder)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{folder}/privacy.json does not describe a run; fetch the release again.") from error
+
+
+def _rebuilt(
+    made: dict[str, Any], labels: dict[str, Any], changes: Mapping[str, str], folder: str | Path
+) -> tuple[Method, DataSpec, Budget]:
     from sfumato.data.labels import LabelPrior
     from sfumato.methods import find, load_class
     from sfumato.methods.settings import parse
 
-    made = statement["reproducibility"]["configuration"]
-    cls, labels = load_class(find(made["method"])), statement["reproducibility"]["labels"]
+    cls = load_class(find(made["method"]))
     if fixed := sorted(set(changes) & set(cls.measured)):
         raise InputError(f"The measurement in {folder} fixes {', '.join(fixed)}; leave it out of --set.")
     weights = labels["weights"] and tuple(labels["weights"])

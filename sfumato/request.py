@@ -98,8 +98,8 @@ def carry_out(request: Request, progress: Silent | None = None) -> Release:
         return _go(Request(**kept), box, Job.create(kept, ledger), progress)
 
 
-def resume(run: str, progress: Silent | None = None) -> Release:
-    """Take up a stopped run where its checkpoint stands, under the same reservation."""
+def resume(run: str, progress: Silent | None = None) -> tuple[Request, Release]:
+    """Take up a stopped run where its checkpoint stands, under the same reservation; what was asked, and the result."""
     from sfumato.run.job import Job
 
     job = Job.find(run)
@@ -108,7 +108,7 @@ def resume(run: str, progress: Silent | None = None) -> Release:
             raise InputError(f"The run {run} was begun from Python or by another version; resume it there.")
         request = Request(**job.manifest["request"])
         with request.load(_shown(progress)) as box:
-            return _go(request, box, job, progress)
+            return request, _go(request, box, job, progress)
     finally:
         job.close()
 
@@ -136,7 +136,8 @@ def _check(request: Request) -> None:
     from sfumato.run.run import pick_device
 
     make_budget(request.epsilon, request.delta, request.relation, request.unit)
-    make_method(request.method, request.settings)
+    # Class names are not known yet; a file of weights is read again when they are.
+    make_method(request.method, request.settings, None if Path(request.labels).is_file() else request.labels)
     check_out(request.out, request.count, request.format)
     pick_device(request.device)
     if (request.public is None) != (request.provenance is None):

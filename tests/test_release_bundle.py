@@ -42,7 +42,7 @@ def test_layout_is_the_listed_one(tmp_path: Path) -> None:
     names = {path.relative_to(tmp_path / "release").as_posix() for path in (tmp_path / "release").rglob("*.*")}
     assert {name for name in names if not name.startswith("images/")} == {
         "generator/config.json", "generator/model.safetensors", "measurement.safetensors", "privacy.json",
-        "PRIVACY.md", "README.md", "report.html",
+        "PRIVACY.md", "README.md", "report.html", "deployment.yaml", "hashes.json",
     }  # fmt: skip
     assert check(tmp_path / "release") == []
     assert json.loads((tmp_path / "release" / "privacy.json").read_text()).keys() == {"format", "measurement", *POINTS}

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+# Beyond these no budget means anything and the arithmetic of the accountants gives out.
+EPSILONS = (1e-3, 1000.0)
+DELTA = 1e-15
+
+
 class Relation(StrEnum):
     """Which data sets count as neighbours."""
 
@@ -37,7 +42,9 @@ class Budget:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
             raise ValueError(f"Expected epsilon to be a finite number above 0, found epsilon={self.epsilon}.")
-        if not 0 < self.delta < 1:
-            raise ValueError(f"Expected delta between 0 and 1, found delta={self.delta}.")
+        if not EPSILONS[0] <= self.epsilon <= EPSILONS[1]:
+            raise ValueError(f"Expected epsilon from {EPSILONS[0]:g} to {EPSILONS[1]:g}, found epsilon={self.epsilon}.")
+        if not DELTA <= self.delta < 1:
+            raise ValueError(f"Expected delta from {DELTA:g} up to, not including, 1, found delta={self.delta}.")
         object.__setattr__(self, "relation", Relation(self.relation))
         object.__setattr__(self, "unit", Unit(self.unit))

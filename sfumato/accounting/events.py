@@ -152,4 +152,4 @@ def combined_multiplier(multipliers: Iterable[float]) -> float:
     >>> round(combined_multiplier([1.07] * 32), 3)
     0.189
     """
-    return math.fsum(nu**-2 for nu in multipliers) ** -0.5
+    return 1 / math.sqrt(math.fsum(nu**-2 for nu in multipliers))

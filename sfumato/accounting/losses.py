@@ -19,9 +19,10 @@ from sfumato.accounting import gaussian
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
 from sfumato.accounting.renyi_dp import epsilon_by_renyi
+from sfumato.accounting.subsampled import gaussian_pld, pair, through
 
 INTERVAL = 1e-4  # discretisation of privacy losses where little is composed; rounding is pessimistic
-FINEST = 1e-5
+FINEST = INTERVAL / 8
 ERROR = 1e-3  # relative error of epsilon that discretisation may add
 
 
@@ -31,19 +32,24 @@ def interval_for(events: Sequence[Event]) -> float:
     Connecting the dots adds at most about h^2/6 to the variance of each composed loss, so `n` of them move
     epsilon by about n h^2/12 (1 + 4.3/mu) at delta = 1e-5. Half of `ERROR` is allowed for this.
     """
-    rough = epsilon_by_renyi([_rough(e) for e in events], 1e-5) or 0.0
+    about = epsilon_by_renyi([rough(e) for e in events], 1e-5) or 0.0
     composed = sum(_steps(e) for e in events if not e.exact)
-    size = max(rough, 0.01)
+    size = min(max(about, 0.01), 1e4)
     mu = gaussian.mu_of(size, 1e-5)
     fine = math.sqrt(6 * ERROR * size / (max(composed, 1) * (1 + 4.3 / mu)))
-    return max(FINEST, min(INTERVAL * max(1.0, size / 2), fine))
+    return _rounded(max(FINEST, min(INTERVAL * max(1.0, size / 2), fine)))
+
+
+def _rounded(interval: float) -> float:
+    """Down to a power of two, so that neighbouring noise scales are judged on one grid."""
+    return INTERVAL * 2.0 ** math.floor(math.log2(interval / INTERVAL) + 1e-9)
 
 
 def _steps(event: Event) -> int:
     return event.times * max((n for n, _ in event.patterns), default=1)
 
 
-def _rough(event: Event) -> Event:
+def rough(event: Event) -> Event:
     """An event of about this size that has a Renyi formula."""
     if event.mechanism == "mixture":
         rate = min(1.0, math.fsum(p for _, p in event.mixture))
@@ -62,9 +68,20 @@ def composed(events: tuple[Event, ...], interval: float) -> Any:
         mu = math.sqrt(sum(e.mu**2 for e in plain))
         total = gaussian_pld(1 / mu, 1.0, Relation.ADD_REMOVE, interval)
     for event in (e for e in events if not e.exact):
-        one = event_pld(event, interval).self_compose(event.times)
+        one = repeated(event_pld(event, interval), event.times)
         total = one if total is None else total.compose(one)
     return total
+
+
+def repeated(pld: Any, times: int) -> Any:
+    """The distribution composed with itself; dense first, since the library is slow on short sparse ones."""
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    if times == 1:
+        return pld
+    dense = pld._pmf_remove.to_dense_pmf()
+    other = None if pld._symmetric else pld._pmf_add.to_dense_pmf()
+    return PrivacyLossDistribution(dense, other).self_compose(times)
 
 
 def event_pld(event: Event, interval: float) -> Any:
@@ -93,7 +110,7 @@ def event_pld(event: Event, interval: float) -> Any:
         event.cap,
         multiplier,
         value_discretization_interval=interval,
-        neighboring_relation=_pair(event.relation),
+        neighboring_relation=pair(event.relation),
     )
 
 
@@ -103,7 +120,7 @@ def _shifted(sigma: float, coordinates: int, by: int, interval: float) -> Any:
     one = pld.from_discrete_gaussian_mechanism(
         sigma, sensitivity=by, value_discretization_interval=interval, use_connect_dots=True
     )
-    return one.self_compose(coordinates)
+    return repeated(one, coordinates)
 
 
 def worst(plds: Sequence[Any], interval: float) -> Any:
@@ -121,42 +138,9 @@ def worst(plds: Sequence[Any], interval: float) -> Any:
     for p, curve in zip(plds, curves, strict=True):
         if np.all(curve >= highest * (1 - 1e-12) - 1e-18):
             return p
-    return _through(knots, highest, interval)
+    return through(highest, interval)
 
 
 def _largest_loss(pld: Any) -> int:
     pmf = pld._pmf_remove.to_dense_pmf()
     return int(pmf._lower_loss + pmf.size)
-
-
-def _through(knots: Any, deltas: Any, interval: float) -> Any:
-    """The symmetric distribution whose hockey-stick curve passes through these points."""
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    # delta(-eps) = 1 - e^-eps + e^-eps delta(eps) for a symmetric pair.
-    shrink = np.exp(-knots[1:] * interval)
-    mirrored = (1 - shrink + shrink * deltas[1:])[::-1]
-    everything = np.minimum.accumulate(np.clip(np.concatenate([mirrored, deltas]), 0.0, 1.0))
-    low, high = -int(knots[-1]), int(knots[-1])
-    return pld.PrivacyLossDistribution(
-        pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, low, high, everything)
-    )
-
-
-def _pair(relation: Relation) -> Any:
-    from dp_accounting import NeighboringRelation
-
-    return {
-        Relation.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE,
-        Relation.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
-    }[relation]
-
-
-def gaussian_pld(multiplier: float, rate: float, relation: Relation, interval: float = INTERVAL) -> Any:
-    """One Gaussian, subsampled or not."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    return pld.from_gaussian_mechanism(
-        multiplier, sampling_prob=rate, value_discretization_interval=interval, neighboring_relation=_pair(relation)
-    )

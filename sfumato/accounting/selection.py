@@ -19,7 +19,7 @@ class Runs:
 
     A truncated negative binomial gives at least one run. A Poisson law may give none: then nothing is released.
 
-    >>> Runs(10, 1).pmf(1), Runs(10, 1).kind
+    >>> round(Runs(10, 1).pmf(1), 12), Runs(10, 1).kind
     (0.1, 'geometric')
     """
 

@@ -13,7 +13,7 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sfumato.accounting.budget import Budget
+    from sfumato.api import Budget
 
 
 def _total(value: float | None) -> float | None:

@@ -11,7 +11,6 @@ import typer
 from sfumato.cli import options
 from sfumato.cli.released import released
 from sfumato.cli.show import Answer
-from sfumato.cli.stored import folder_of
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,10 +60,9 @@ def synthesize(
 
     if resume is not None:
         _alone(options.given(context))
-        folder = folder_of(resume)  # read first: a run that ends well deletes its own files
-        return _watched(lambda shown: request.resume(resume, shown), folder, json)
+        return _watched(lambda shown: request.resume(resume, shown), json)
     asked = _request(context, options.settings(set), unit)
-    return _watched(lambda shown: request.carry_out(asked, shown), out, json)
+    return _watched(lambda shown: (asked, request.carry_out(asked, shown)), json)
 
 
 def _alone(given: list[str]) -> None:
@@ -85,13 +83,13 @@ def _request(context: typer.Context, settings: dict[str, str], unit: str | None)
     return Request(**{f.name: typed[f.name] for f in fields(Request) if f.name in typed}, settings=settings)
 
 
-def _watched(act: Any, folder: str, as_json: bool) -> Answer:
+def _watched(act: Any, as_json: bool) -> Answer:
     progress = _display(as_json)
     try:
-        release = act(progress)
+        asked, release = act(progress)
     finally:
         progress.close()
-    return released(release, folder, as_json)
+    return released(release, asked.out, as_json)
 
 
 def _display(as_json: bool) -> Silent:

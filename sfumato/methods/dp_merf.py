@@ -65,8 +65,10 @@ class DPMERF(Method):
             raise ValueError(f"Expected features to be even and at least 2, found features={self.features}.")
         if not self.bandwidth > 0 or not math.isfinite(self.bandwidth):
             raise ValueError(f"Expected bandwidth above 0, found bandwidth={self.bandwidth}.")
-        if min(self.steps, self.latent, self.width) < 1 or self.width % 8 or self.batch < 2 or not self.rate > 0:
+        if min(self.steps, self.latent, self.width) < 1 or self.width % 8 or self.batch < 2 or not 0 < self.rate < 10:
             raise ValueError("Expected steps, latent and rate above 0, batch of at least 2, width a multiple of 8.")
+        if max(self.features, self.latent, self.width, self.batch) > 1_000_000 or not 0 <= self.feature_seed < 2**63:
+            raise ValueError("Expected features, latent, width and batch up to a million, feature_seed below 2^63.")
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         main, counted = histograms.split(self.labels)

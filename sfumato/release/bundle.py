@@ -14,8 +14,10 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.release.gate import Gate, Public
+from sfumato.release.names import public_command
 from sfumato.release.pictures import check_format, read_images, write_images
 from sfumato.release.reading import GENERATOR_FORMAT, read_generator, read_statement, read_tensors
+from sfumato.release.seal import seal, signing_key
 from sfumato.types import Images
 
 if TYPE_CHECKING:
@@ -103,39 +105,49 @@ class Release:
             return known.get(label)
         return int(label) if 0 <= label < len(self.classes) else None
 
-    def save(self, folder: str | Path, format: str = "png", command: str | None = None) -> Path:
-        """Write the release folder; `command` is a public line for the report's "how to reproduce"."""
+    def save(
+        self,
+        folder: str | Path,
+        format: str = "png",
+        command: str | None = None,
+        key: str | Path | None = None,
+        signer: str | None = None,
+    ) -> Path:
+        """Write the release folder; `command` is a public line for the report's "how to reproduce".
+
+        With `key`, the file of an Ed25519 key, the release is signed; `signer` says in public words by whom.
+        """
         check_format(format)
+        private = signing_key(key, signer)
         with _appearing(ensure_free(folder)) as gate:
             self._write(gate, format, command)
+            seal(gate, private, signer)
         return Path(folder)
 
     def _write(self, gate: Gate, format: str, command: str | None) -> None:
-        from sfumato.release.card import make_card
-        from sfumato.release.report import make_report
-        from sfumato.release.statement import to_markdown
+        from sfumato.release.documents import documents
 
-        statement = self.statement | {"measurement": self._measurement_words()}
+        statement = self._public_statement(command)
         gate.json("privacy.json", statement)
-        gate.write("PRIVACY.md", to_markdown(statement))
         gate.json("generator/config.json", {"format": GENERATOR_FORMAT, "generator": self.generator.config()})
         gate.tensors("generator/model.safetensors", self._weights())
         if self.measurement:
             gate.tensors("measurement.safetensors", self.measurement)
         write_images(gate, self.images, format)
-        gate.write("README.md", make_card(statement, self.images, format))
-        gate.write("report.html", make_report(statement, self.images, command=command))
+        for name, text in documents(statement, self.images, format).items():
+            gate.write(name, text)
+
+    def _public_statement(self, command: str | None) -> dict[str, Any]:
+        """The statement as it is published, with all that the documents are made from."""
+        statement = self.statement | {"measurement": measurement_words(self.measurement)}
+        if command:
+            statement["reproducibility"] = self.statement["reproducibility"] | {"command": public_command(command)}
+        return statement
 
     def _weights(self) -> dict[str, Public]:
         """The generator's tensors, certified: `learn` saw the barrier alone, so they follow from its releases."""
         crossings = [event["name"] for event in self.statement["mechanisms"]["events"]]
         return {key: Public.after(tensor, *crossings) for key, tensor in self.generator.state_dict().items()}
-
-    def _measurement_words(self) -> dict[str, Any] | None:
-        if not self.measurement:
-            return None
-        tensors = {k: {"shape": list(np.shape(t.value)), "why": t.why} for k, t in self.measurement.items()}
-        return {"file": "measurement.safetensors", "tensors": tensors}
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> Release:
@@ -150,6 +162,14 @@ class Release:
             raise InputError(f"{path} is missing although privacy.json names it; fetch the release again.")
         measurement = read_tensors(path) if path.is_file() else None
         return cls(generator, lambda: read_images(folder), statement, measurement)
+
+
+def measurement_words(measurement: dict[str, Public] | None) -> dict[str, Any] | None:
+    """What the statement tells of the sanitised measurement."""
+    if not measurement:
+        return None
+    tensors = {key: {"shape": list(np.shape(tensor.value)), "why": tensor.why} for key, tensor in measurement.items()}
+    return {"file": "measurement.safetensors", "tensors": dict(sorted(tensors.items()))}
 
 
 def save_images(images: Images, folder: str | Path, format: str = "png") -> Path:

@@ -22,6 +22,7 @@ def guarantee(plan: dict[str, Any]) -> dict[str, Any]:
         "epsilon": given["epsilon"],
         "delta": given["delta"],
         "mu": given.get("mu"),
+        "advantage": given.get("advantage"),
         "model": "central: one trusted custodian holds the data and runs this software",
         "relation": given["relation"],
         "relation_in_words": relation,
@@ -74,7 +75,7 @@ def coverage(released: list[str]) -> dict[str, Any]:
 def mechanisms(plan: dict[str, Any]) -> dict[str, Any]:
     """Point 3."""
     enforced = "each contribution is projected onto its bound as the last step before the sum"
-    events = [{"bound_enforced": enforced} | dict(crossing) for crossing in plan["crossings"]]
+    events = [{"bound_enforced": enforced} | event for event in _events(plan)]
     names = ", ".join(f"{event['name']} ({event['mechanism']}, {_times(event)})" for event in events)
     size = "the public count" if plan["data"]["count_public"] else "the declared size"
     return {
@@ -85,6 +86,23 @@ def mechanisms(plan: dict[str, Any]) -> dict[str, Any]:
         "labels": label_words(plan.get("labels") or {}),
         "normaliser": f"Noise is added to sums; a divisor is a constant made from {size}, never what was drawn.",
     }
+
+
+def _events(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each crossing with the numbers that the accountant saw, from which the guarantee can be derived again."""
+    crossings = plan["crossings"]
+    accounted = plan["events"] if "events" in plan else [_accounted(plan, crossing) for crossing in crossings]
+    if len(accounted) != len(crossings):
+        raise ValueError(f"Expected one event a crossing, found {len(accounted)} for {len(crossings)}.")
+    return [dict(crossing) | {"accounted": event} for crossing, event in zip(crossings, accounted, strict=True)]
+
+
+def _accounted(plan: dict[str, Any], crossing: dict[str, Any]) -> dict[str, Any] | None:
+    """The event of a crossing in a plan that lists none; what was sampled cannot be told from its words."""
+    if crossing.get("sampling", "everyone") != "everyone":
+        return None
+    numbers = {key: crossing[key] for key in ("mechanism", "sigma", "sensitivity", "bound", "times")}
+    return numbers | {"relation": plan["guarantee"]["relation"]}
 
 
 def _times(event: dict[str, Any]) -> str:
@@ -111,17 +129,22 @@ def accountant(plan: dict[str, Any], version: str) -> dict[str, Any]:
         library = f"dp-accounting {installed('dp-accounting')}"
     except PackageNotFoundError:
         library = "dp-accounting, not installed when this was written"
-    exact = "exact" in given["accountant"].lower()
-    grid = "Does not apply: closed form." if exact else "as the accountant's library sets it"
     return {
         "summary": f"{given['accountant']}; the figure does not depend on the data.",
         "name": given["accountant"],
         "version": f"sfumato {version}, {library}",
-        "discretisation": given.get("discretisation") or grid,
+        "discretisation": _grid(given),
         "data_independent": True,
         "second_opinion": plan.get("second_opinion") or "Does not apply: no second accountant covers these events.",
         "paper": _paper(plan.get("paper")),
     }
+
+
+def _grid(given: dict[str, Any]) -> str:
+    if given.get("discretisation") is not None:
+        return f"privacy losses on a grid of {show(given['discretisation'])}, rounded against us"
+    exact = "exact" in given["accountant"].lower()
+    return "Does not apply: closed form." if exact else "as the accountant's library sets it"
 
 
 def _paper(paper: dict[str, Any] | None) -> dict[str, Any] | str:

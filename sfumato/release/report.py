@@ -23,7 +23,11 @@ COLUMNS, MOST_CLASSES, LARGEST = 10, 40, 128
 
 
 def make_report(statement: dict[str, Any], images: Images, *, command: str | None = None) -> str:
-    """The report of a release. It loads nothing from anywhere, and runs no script."""
+    """The report of a release. It loads nothing from anywhere, and runs no script.
+
+    The command is the statement's own unless one is given.
+    """
+    command = public_command(command) if command else statement["reproducibility"].get("command")
     return render_html(
         "report.html.j2",
         s=statement,
@@ -34,7 +38,7 @@ def make_report(statement: dict[str, Any], images: Images, *, command: str | Non
         curve=curve_svg(statement["guarantee"]),
         points=[(TITLES[name], list(flat(statement[name]))) for name in POINTS],
         success=statement["plain_words"]["attacker_success"],
-        command=_one_option_a_line(public_command(command)) if command else None,
+        command=_one_option_a_line(command) if command else None,
         show=show,
         eps=epsilon,
         one_in=one_in,
@@ -44,7 +48,10 @@ def make_report(statement: dict[str, Any], images: Images, *, command: str | Non
 
 
 def _one_option_a_line(command: str) -> str:
-    words = [shlex.quote(word) for word in shlex.split(command)]
+    try:
+        words = [shlex.quote(word) for word in shlex.split(command)]
+    except ValueError:  # an open quote
+        return command
     return " ".join(f"\\\n    {word}" if word.startswith("--") else word for word in words)
 
 
@@ -83,5 +90,10 @@ def lines(value: Any) -> list[str]:
     if value == []:
         return ["none"]
     if isinstance(value, list) and all(isinstance(part, dict | list) or len(str(part)) > 24 for part in value):
-        return [show(part, 6) for part in value]
+        return [show(_briefly(part), 6) for part in value]
     return [show(value, 6)]
+
+
+def _briefly(part: Any) -> Any:
+    """An event without the second copy of its numbers, which is for machines."""
+    return {key: value for key, value in part.items() if key != "accounted"} if isinstance(part, dict) else part

@@ -33,9 +33,7 @@ def make_key(path: str | Path) -> str:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     key = Ed25519PrivateKey.generate()
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(pem)
@@ -56,7 +54,7 @@ def read_key(path: str | Path) -> Ed25519PrivateKey:
     try:
         key = load_pem_private_key(_read(path), password=None)
     except TypeError as error:
-        raise InputError(f"{path} is locked by a password; unlock it first, or make one with sfumato keygen.") from error
+        raise InputError(f"{path} is locked by a password; make one with sfumato keygen.") from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError(f"{path} is not a private key in PEM form; make one with sfumato keygen.") from error
     if not isinstance(key, Ed25519PrivateKey):

@@ -70,14 +70,44 @@ def make_statement(
     if public_data is not None and not str(public_data.get("provenance") or "").strip():
         raise InputError("Public data came without provenance; say in --provenance where they are from.")
     plan = public_plan(plan)
+    plan["guarantee"].setdefault("advantage", _advantage(plan))
+    public_data = scrub(public_data, str((public_data or {}).get("name", "")))
+    return from_public_plan(
+        plan, released=released, account=account, noise=noise, public_data=public_data, tuning=hide_paths(tuning),
+        audit=audit, version=version,
+    )  # fmt: skip
+
+
+def _advantage(plan: dict[str, Any]) -> float | None:
+    """How far above guessing an attacker can get, where mu does not tell it and the events do."""
+    if plan["guarantee"].get("mu") is not None or not plan.get("events"):
+        return None
+    from sfumato.accounting.accountant import profile
+    from sfumato.release.derive import advantage_of, read_event
+
+    return advantage_of(profile([read_event(event) for event in plan["events"]]))
+
+
+def from_public_plan(
+    plan: dict[str, Any],
+    *,
+    released: list[str],
+    account: dict[str, Any] | None,
+    noise: dict[str, Any],
+    public_data: dict[str, Any] | None,
+    tuning: str,
+    audit: dict[str, Any] | None,
+    version: str,
+) -> dict[str, Any]:
+    """The statement of a plan that names no local place; a pure function, so that anyone can repeat it."""
     return {
         "format": STATEMENT_FORMAT,
         "guarantee": points.guarantee(plan),
         "coverage": points.coverage(released),
         "mechanisms": points.mechanisms(plan),
         "accountant": points.accountant(plan, version),
-        "declared_public": points.declared_public(plan, scrub(public_data, str((public_data or {}).get("name", "")))),
-        "tuning": {"summary": hide_paths(tuning)},
+        "declared_public": points.declared_public(plan, public_data),
+        "tuning": {"summary": tuning},
         "other_releases": points.other_releases(plan, account),
         "randomness": points.randomness(plan, noise),
         "deviations": points.deviations(plan),

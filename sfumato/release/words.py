@@ -13,7 +13,7 @@ def advantage(guarantee: dict[str, Any], curve: Sequence[Sequence[float]] = ()) 
     """How far above guessing any membership attack can get, between 0 and 1.
 
     The total variation distance of the two worlds: exact for a Gaussian mechanism (2 Phi(mu/2) - 1);
-    otherwise the best bound that the stated point and the curve give.
+    otherwise the accountant's delta at epsilon = 0, or the best bound that the stated point and the curve give.
 
     >>> round(advantage({"epsilon": 1.0, "delta": 1e-5, "mu": 0.26805}), 4)
     0.1066
@@ -21,7 +21,8 @@ def advantage(guarantee: dict[str, Any], curve: Sequence[Sequence[float]] = ()) 
     if guarantee.get("mu") is not None:
         return math.erf(float(guarantee["mu"]) / 2 / math.sqrt(2))
     points = [(guarantee["delta"], guarantee["epsilon"]), *curve]
-    return min(1.0, *(_bound(float(eps), float(delta)) for delta, eps in points))
+    accounted = 1.0 if guarantee.get("advantage") is None else float(guarantee["advantage"])
+    return min(1.0, accounted, *(_bound(float(eps), float(delta)) for delta, eps in points))
 
 
 def _bound(eps: float, delta: float) -> float:
@@ -81,7 +82,7 @@ def plain_words(guarantee: dict[str, Any], curve: Sequence[Sequence[float]], dat
         "summary": attack,
         "attacker_success": success,
         "attacker_advantage": min(1.0, up(gain)),
-        "basis": "bound from epsilon and delta" if guarantee.get("mu") is None else "exact for a Gaussian mechanism",
+        "basis": _basis(guarantee),
         "sentences": [
             attack,
             f"The two numbers behind this are epsilon = {epsilon(guarantee['epsilon'])} and delta = "
@@ -93,6 +94,14 @@ def plain_words(guarantee: dict[str, Any], curve: Sequence[Sequence[float]], dat
             _own_words(data),
         ],
     }
+
+
+def _basis(guarantee: dict[str, Any]) -> str:
+    if guarantee.get("mu") is not None:
+        return "exact for a Gaussian mechanism"
+    if guarantee.get("advantage") is not None:
+        return "the accountant's delta at epsilon = 0, which bounds every attack"
+    return "bound from epsilon and delta"
 
 
 def _own_words(data: dict[str, Any]) -> str:

@@ -28,6 +28,9 @@ def runs_folder() -> Path:
     return Path(os.environ.get("SFUMATO_RUNS") or Path(home).expanduser() / "sfumato" / "runs")
 
 
+MANIFEST = ("run", "token", "next", "request", "ledger", "plan", "data", "weights")
+
+
 class Job:
     """One run's folder, lock and token."""
 
@@ -59,8 +62,10 @@ class Job:
         """The folder of an unfinished run, by its name or path."""
         folder = Path(name) if os.sep in name else runs_folder() / name
         try:
-            manifest = json.loads((folder / "manifest.json").read_text())
-        except (OSError, ValueError) as error:
+            manifest = dict.fromkeys(MANIFEST) | json.loads((folder / "manifest.json").read_text())
+            if set(manifest) != set(MANIFEST):
+                raise ValueError("unknown keys")
+        except (OSError, ValueError, TypeError) as error:
             known = sorted(p.name for p in runs_folder().glob("*")) if runs_folder().is_dir() else []
             hint = f"unfinished runs: {', '.join(known)}" if known else "there is no unfinished run"
             raise InputError(f"There is no run '{name}' to resume; {hint}.") from error

@@ -47,6 +47,8 @@ class Run:
 
     def __post_init__(self) -> None:
         self.device = pick_device(self.device)
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"Expected --seed from 0 to 2^63 - 1, found {self.seed}.")
         self.kept: dict[str, Any] = {}  # released values, under the names of their crossings
         self._stepping = False
         self._step: dict[str, Any] | None = None

@@ -1,0 +1,205 @@
+"""A crossing that a method made, as a subject: the real query, barrier, sampler and mechanism on made-up records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sfumato.accounting.budget import Relation
+from sfumato.audit.subject import Array, Inclusion, Pair, Random, Rows, Subject
+from sfumato.audit.watch import Asked, Made, made_up, opened
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.bounds import BoundedSum
+from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.plan import Crossing, Plan
+from sfumato.types import DataSpec
+
+KINDS = ("random", "antipodal", "zero", "white", "constant", "tie", "duplicate")
+WILD = ("nan", "infinite", "huge", "tiny", "opposite")  # rows that a contribution might return, right or wrong
+NARROW = 16  # coordinates that are drawn as they are; wider differences are drawn along themselves
+
+
+def subject_of(asked: Asked, plan: Plan) -> Subject:
+    """The crossing as a subject."""
+    crossing, spec = plan.crossings[asked.name], plan.data
+    inside = _Inside(asked, plan)
+    shape = asked.query.answer_shape(len(spec.classes))
+    return Subject(
+        name=asked.name,
+        relation=plan.budget.relation,
+        declared={r: crossing.event(r).sensitivity for r in Relation},
+        sigma=crossing.mechanism.std(crossing.bound),
+        discrete=crossing.mechanism.kind == "discrete-gaussian",
+        grid=crossing.bound.grid,
+        pairs=lambda random: image_pairs(spec, random),
+        exact=inside.exact,
+        release=inside.release,
+        projected=lambda exact, direction, n: inside.projected(exact, direction, n, shape),
+        nothing=(None,),
+        rows=inside.rows(spec),
+        inclusion=inside.inclusion() if crossing.sampler.rate < 1 else None,
+    )
+
+
+def wild_subject(asked: Asked, plan: Plan) -> Subject:
+    """The same crossing with rows of the worst kind in place of the method's own: the bound must hold regardless."""
+    spec, shape = plan.data, asked.query.shape
+    crossing = plan.crossings[asked.name]
+
+    def exact(data: tuple[Made, dict[int, str]]) -> Array:
+        made, wild = data
+
+        def rows(images: Tensor, labels: Tensor, *public: object) -> Tensor:
+            out = torch.ones((len(images), *shape))
+            return torch.stack([_wild(out[i], wild.get(int(images[i, 0, 0, 0] * 255), "")) for i in range(len(out))])
+
+        return _Inside(replace(asked, query=replace(asked.query, contribution=rows)), plan).exact(made)
+
+    def pairs(random: Random) -> Iterator[Pair]:
+        made = made_up(spec, random, 3)
+        made.images[:, 0, 0, 0] = (0 if made.persons is None else made.persons) + np.arange(len(made.images)) * (
+            made.persons is None
+        )
+        for kind in WILD:
+            yield Pair(kind, Relation.REPLACE_ONE, (made, {}), (made, {0: kind}))
+            gone = without_unit(made, 0)
+            yield Pair(kind, Relation.ADD_REMOVE, (made, {0: kind}), (gone, {}))
+
+    declared = {r: crossing.event(r).sensitivity for r in Relation}
+    return Subject(name=f"{asked.name}, wild rows", declared=declared, pairs=pairs, exact=exact)
+
+
+def _wild(row: Tensor, kind: str) -> Tensor:
+    values = {"nan": torch.nan, "infinite": torch.inf, "huge": 1e30, "tiny": 1e-30, "opposite": -1.0}
+    return row * 0 + values[kind] if kind else row
+
+
+class _Inside:
+    """Barriers around one crossing, opened for repetition."""
+
+    def __init__(self, asked: Asked, plan: Plan) -> None:
+        self._asked, self._plan = asked, opened(plan)
+        self._blind = self._barrier(None)
+
+    @property
+    def _crossing(self) -> Crossing:
+        return self._plan.crossings[self._asked.name]
+
+    def _barrier(self, made: Made | None) -> Barrier:
+        spec = self._plan.data
+        box = None if made is None else made.box(spec)
+        return Barrier(box, spec, Ledger(self._plan), microbatch=64)
+
+    def exact(self, made: Made) -> Array:
+        barrier = self._barrier(made)
+        everyone = np.arange(barrier._inside.units)
+        return barrier._inside.total(self._asked.name, self._asked.query, everyone, self._asked.public).numpy()
+
+    def release(self, made: Made | None) -> Array:
+        barrier = self._blind if made is None else self._barrier(made)
+        return barrier.release(self._asked.name, self._asked.query, *self._asked.public).numpy()
+
+    def projected(self, exact: Array, direction: Array, n: int, shape: tuple[int, ...]) -> Array:
+        """Draws of the real mechanism along a direction: on its few coordinates, or, since Gaussian noise looks the
+        same from every side, on the length along it."""
+        c, noise, used = self._crossing, self._blind.noise, np.flatnonzero(direction)
+        if len(used) <= NARROW:
+            value = torch.from_numpy(np.tile(exact.ravel()[used], (n, 1)))
+            return c.mechanism(value, c.bound, noise).numpy() @ direction.ravel()[used]
+        on_grid = np.rint(float((exact * direction).sum()) / c.bound.grid) * c.bound.grid
+        return c.mechanism(torch.full((n,), on_grid, dtype=torch.float64), c.bound, noise).numpy()
+
+    def rows(self, spec: DataSpec) -> Rows:
+        query, public = self._asked.query, self._asked.public
+
+        def of(made: Made) -> Array:
+            return np.asarray(_contributions(query, made, public), dtype=np.float64)
+
+        def change(made: Made, j: int, random: Random, kind: str) -> Made:
+            images, labels = made.images.copy(), made.labels.copy()
+            images[j] = {"zero": 0, "huge": 255}.get(kind, random.integers(0, 256, images[j].shape, dtype=np.uint8))
+            labels[j] = (labels[j] + 1) % len(spec.classes)
+            return replace(made, images=images, labels=labels)
+
+        return Rows(of, lambda random: made_up(spec, random, 6), change, lambda made: _jacobian(query, made, public))
+
+    def inclusion(self) -> Inclusion:
+        sampler, noise = self._crossing.sampler, self._blind.noise
+        units = max(200, int(np.ceil(30 / sampler.rate)))
+        return Inclusion(lambda n: [sampler.draw(units, noise) for _ in range(n)], units, sampler.rate)
+
+
+def _tensors(made: Made) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(made.images).float().div_(255), torch.from_numpy(made.labels)
+
+
+def _contributions(query: BoundedSum, made: Made, public: tuple) -> Tensor:
+    """Rows as the barrier would get them; any randomness of the contribution's own is held still."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        return query.rows(*_tensors(made), *public)
+
+
+def _jacobian(query: BoundedSum, made: Made, public: tuple) -> Array:
+    """Size of the derivative of each row by each image; zeros where the contribution has none."""
+    images, labels = _tensors(made)
+    images.requires_grad_()
+    n = len(images)
+    found = np.zeros((n, n))
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.manual_seed(0)
+        rows = query.contribution(images, labels, *public)
+        if not rows.requires_grad:
+            return found
+        for i in range(n):
+            (g,) = torch.autograd.grad(rows[i].double().square().sum() + rows[i].double().sum(), images,
+                                       retain_graph=True, allow_unused=True)  # fmt: skip
+            if g is not None:
+                found[i] = g.flatten(1).abs().amax(1).numpy()
+    return found
+
+
+def image_pairs(spec: DataSpec, random: Random) -> Iterator[Pair]:
+    """Neighbours under both relations, one unit of each kind against others."""
+    base = made_up(spec, random, 4)
+    for kind in KINDS:
+        one = with_unit(base, 0, kind, spec, random)
+        yield Pair(kind, Relation.ADD_REMOVE, one, without_unit(one, 0))
+        other = with_unit(one, 0, "opposite" if kind == "antipodal" else "random", spec, random)
+        yield Pair(kind, Relation.REPLACE_ONE, one, other)
+        same = replace(other, labels=one.labels)
+        yield Pair(kind, Relation.REPLACE_ONE, one, same)
+
+
+def with_unit(made: Made, unit: int, kind: str, spec: DataSpec, random: Random) -> Made:
+    """The records with those of one unit replaced by others of a kind."""
+    images, labels = made.images.copy(), made.labels.copy()
+    rows = np.flatnonzero(made.persons == unit) if made.persons is not None else np.array([unit])
+    for row in rows:
+        images[row] = _image(images, row, kind, random)
+        labels[row] = random.integers(0, len(spec.classes))
+    return replace(made, images=images, labels=labels)
+
+
+def _image(images: np.ndarray, row: int, kind: str, random: Random) -> np.ndarray:
+    shape = images[row].shape
+    fresh = random.integers(0, 256, shape, dtype=np.uint8)
+    if kind == "opposite":
+        return 255 - images[row]
+    if kind == "tie":
+        return (np.indices(shape).sum(0) % 2 * 255).astype(np.uint8)
+    flat = {"zero": 0, "white": 255, "constant": 128}.get(kind)
+    if flat is not None:
+        return np.full(shape, flat, np.uint8)
+    return images[-1].copy() if kind == "duplicate" else fresh
+
+
+def without_unit(made: Made, unit: int) -> Made:
+    """The records without those of one unit; the others keep their order."""
+    gone = made.persons == unit if made.persons is not None else np.arange(len(made.labels)) == unit
+    persons = None if made.persons is None else np.unique(made.persons[~gone], return_inverse=True)[1]
+    return Made(made.images[~gone], made.labels[~gone], persons)

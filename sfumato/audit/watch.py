@@ -1,0 +1,158 @@
+"""A barrier that writes down what a method asks of it, with made-up records behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sfumato.audit.subject import Random
+from sfumato.data.private import PrivateImages, Records
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.bounds import BoundedSum
+from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.plan import Plan
+from sfumato.run.progress import Silent
+from sfumato.run.run import Run
+from sfumato.types import DataSpec, Unit
+
+STEPS = 2  # of training that are watched
+USES = 6  # of each crossing that are enough for a method with its own loop
+
+
+class StopLearning(BaseException):
+    """Every crossing was seen often enough; no `except Exception` of a method stops this one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Made-up records: uint8 images, labels and, where the unit is a person, who is in them."""
+
+    images: np.ndarray
+    labels: np.ndarray
+    persons: np.ndarray | None = None
+
+    def box(self, spec: DataSpec) -> PrivateImages:
+        """The records in a box, as a barrier takes them."""
+        digests = np.zeros((len(self.labels), 32), np.uint8)
+        return PrivateImages(spec, Records(_Pixels(self.images), self.labels, self.persons, digests))  # type: ignore[arg-type]
+
+
+class _Pixels:
+    def __init__(self, images: np.ndarray) -> None:
+        self._images, self.shape = images, images.shape[1:]
+
+    def read(self, rows: Any) -> np.ndarray:
+        return self._images[rows].copy()
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def made_up(spec: DataSpec, random: Random, units: int = 12) -> Made:
+    """A few records of the spec's shape, two a person where the unit is a person."""
+    persons = np.repeat(np.arange(units), 2) if spec.unit is Unit.PERSON else None
+    n = units if persons is None else len(persons)
+    images = random.integers(0, 256, (n, *spec.shape), dtype=np.uint8)
+    return Made(images, random.integers(0, len(spec.classes), n), persons)
+
+
+class Counting:
+    """A noise source that counts what is drawn from it."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner, self.vectors, self.values = inner, 0, 0
+
+    def gaussian(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Count and draw."""
+        self.vectors, self.values = self.vectors + 1, self.values + math.prod(shape)
+        return self._inner.gaussian(shape)
+
+    def discrete_gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
+        """Count and draw."""
+        self.vectors, self.values = self.vectors + 1, self.values + math.prod(shape)
+        return self._inner.discrete_gaussian(sigma, shape)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One crossing as a method made it."""
+
+    name: str
+    query: BoundedSum
+    public: tuple[Any, ...]
+
+
+class Watched:
+    """In front of a real barrier: passes each request on, writes it down, and answers from a fixed tape."""
+
+    def __init__(self, made: Made | None, plan: Plan, *, tape: int, uses: int = USES) -> None:
+        self.spec, self.ledger = plan.data, Ledger(plan)
+        box = None if made is None else made.box(plan.data)
+        self._real = Barrier(box, plan.data, self.ledger, microbatch=64)
+        self._real.noise = self.noise = Counting(self._real.noise)  # type: ignore[assignment]
+        self._tape, self._uses, self.asked, self.charged = tape, uses, [], 0
+        self.shapes: list[tuple[str, tuple[int, ...]]] = []
+
+    def release(self, name: str, query: BoundedSum, *public: Any) -> Tensor:
+        """As the real one does, but for the answer."""
+        if self.ledger.plan.crossings and all(
+            self.ledger.used[n] >= min(c.times, self._uses) for n, c in self.ledger.plan.crossings.items()
+        ) and all(c.times > self._uses for c in self.ledger.plan.crossings.values()):  # fmt: skip
+            raise StopLearning
+        answer = self._real.release(name, query, *public)
+        self.charged += answer.numel()
+        self.asked.append(Asked(name, query, public))
+        self.shapes.append((name, tuple(answer.shape)))
+        crossing = self.ledger.plan.crossings[name]
+        random = np.random.default_rng([self._tape, self.ledger.used[name], *name.encode()])
+        return torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape))
+
+
+@dataclass
+class Brief(Run):
+    """A run that takes only the first steps of a long training."""
+
+    device: str = "cpu"
+    progress: Silent = field(default_factory=Silent)
+
+    def steps(self, total: int, **state: Any) -> Iterator[int]:
+        """The first few step numbers."""
+        yield from range(min(STEPS, total))
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """All that becomes visible when a method learns."""
+
+    barrier: Watched
+    weights: dict[str, Tensor] | None  # None where it was stopped
+    error: BaseException | None = None
+
+
+def learn(method: Any, plan: Plan, made: Made | None, *, tape: int = 0, seed: int = 0, public: Any = None) -> Seen:
+    """Let a method learn briefly against a watched barrier."""
+    barrier = Watched(made, plan, tape=tape)
+    run = Brief(device="cpu", seed=seed, ledger=barrier.ledger)
+    try:
+        options = {} if public is None else {"public": public}
+        net = method.learn(barrier, run, **options)
+        weights = {k: v.detach().clone() for k, v in net.state_dict().items() if isinstance(v, Tensor)}
+        return Seen(barrier, weights)
+    except StopLearning:
+        return Seen(barrier, None)
+    except Exception as error:  # a method under audit may fail in any way
+        return Seen(barrier, None, error)
+
+
+def opened(plan: Plan, times: int = 1 << 40) -> Plan:
+    """The plan with crossings that can be repeated at will, for audits of one step."""
+    return replace(plan, crossings={n: replace(c, times=times) for n, c in plan.crossings.items()})
