@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import __version__
 from sfumato.accounting.budget import Budget, Relation, Unit
-from sfumato.errors import InputError, Interrupted, SfumatoError
+from sfumato.errors import InputError
 from sfumato.types import DataSpec, Images
 
 if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
     from sfumato.methods import Method
-    from sfumato.privacy.accounts import Accounts
     from sfumato.privacy.plan import Plan
     from sfumato.release import Release
     from sfumato.run.job import Job
     from sfumato.run.run import Run
+
+DEFAULTS = "tuned on public data: these are the defaults, chosen on Fashion-MNIST and MNIST"
+CHOSEN = "not charged: settings were chosen by the user; the software tried no other on the private data"
 
 
 def synthesize(
@@ -54,6 +56,7 @@ def synthesize(
     """
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
+    from sfumato.run.charged import charged
     from sfumato.run.job import Job
     from sfumato.run.run import Run
 
@@ -62,28 +65,19 @@ def synthesize(
     check_out(out, count, format)
     run = run or Run()
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
-    accounts = _accounts(box.spec, ledger)
-    try:
-        _enter(job, accounts, plan, box)
-        run = replace(run, folder=job.folder, ledger=Ledger(plan), owned=lambda: job.check(accounts))
+    with charged(plan, box, job, ledger) as charge:
+        run = replace(run, folder=job.folder, ledger=Ledger(plan), owned=charge.check)
         with run.interruptible():
             barrier = Barrier(box, box.spec, run.ledger, device=run.device, microbatch=run.microbatch, tick=run.tick)
             generator = method.learn(barrier, run, public)
             images = generator.sample(count, seed=run.seed)
             run.check()
-        job.check(accounts)
-        statement = _statement(plan, barrier.noise.source, public, _others(accounts, job, box))
-        release = _bundle(generator, images, statement, run.kept)
+        charge.check()
+        release = bundle(generator, images, state(plan, barrier.noise.source, public, charge.others()), run.kept)
         if out is not None:
             _save(release, job, Path(out), format, command)
-        job.finish(accounts)
-        return release
-    except (Interrupted, KeyboardInterrupt) as stopped:
-        how = "--resume " if job.manifest["request"] else "resume="
-        raise Interrupted(f"Stopped. Nothing is lost: go on with {how}{job.folder.name}") from stopped
-    finally:
-        job.close()
-        accounts.close()
+        charge.finish()
+    return release
 
 
 def make_plan(method: Method, spec: DataSpec, budget: Budget) -> Plan:
@@ -144,8 +138,9 @@ def budget_of(
 ) -> dict[str, Any]:
     """What the ledger knows of a data set; with `total`, the custodian's grant is set first."""
     from sfumato.privacy.charge import account_name, digests_of
+    from sfumato.run.charged import open_accounts
 
-    with _box(data, **options) as box, _accounts(box.spec, ledger) as accounts:
+    with _box(data, **options) as box, open_accounts(box.spec, ledger) as accounts:
         name, digests = account_name(box), digests_of(box)
         if total is not None:
             accounts.set_total(name, digests, total)
@@ -209,40 +204,16 @@ def check_out(out: str | Path | None, count: int, format: str) -> None:
         ensure_free(out)
 
 
-def _accounts(spec: DataSpec, ledger: str | Path | None) -> Accounts:
-    """The ledger of the data; sets that are public as a whole get a throw-away one unless a file is named."""
-    from sfumato.privacy.accounts import Accounts, default_path
-
-    return Accounts(ledger or (None if spec.public else default_path()))
-
-
-def _enter(job: Job, accounts: Accounts, plan: Plan, box: PrivateImages) -> None:
-    from sfumato.privacy.charge import account_name, digests_of
-
-    try:
-        job.enter(accounts, plan, account_name(box), digests_of(box))
-    except SfumatoError:
-        if not (job.folder / "checkpoint.safetensors").exists():
-            job.discard()  # refused: nothing was touched and nothing is left behind
-        raise
-
-
-def _others(accounts: Accounts, job: Job, box: PrivateImages) -> dict[str, Any] | None:
-    """Other runs on the same data, for the statement; None where the ledger is thrown away."""
-    from sfumato.privacy.charge import account_name, digests_of
-
-    shown = accounts.show(account_name(box), digests_of(box))
-    runs = [r for r in shown["history"] if r["run"] != job.manifest["run"]]
-    if accounts.throw_away:
-        return None
-    return {"runs": runs, "epsilon_total": shown["spent"], "delta": shown["total"]["delta"]}
-
-
-def _statement(plan: Plan, source: str, public: PublicImages | None, others: dict[str, Any] | None) -> dict[str, Any]:
+def state(
+    plan: Plan, source: str, public: PublicImages | None, others: dict[str, Any] | None, tuning: str | None = None
+) -> dict[str, Any]:
+    """The privacy statement of a plan that was carried out."""
     from sfumato.methods import find, load_class
     from sfumato.release import make_statement
 
-    untouched = load_class(find(plan.method))().settings() == dict(plan.settings)
+    if tuning is None:
+        untouched = load_class(find(plan.method))().settings() == dict(plan.settings)
+        tuning = DEFAULTS if untouched else CHOSEN
     kinds = {c.mechanism.kind for c in plan.crossings.values()}
     samplers = {"gaussian": "float64 Gaussian rounded to a public grid", "discrete-gaussian": "exact discrete Gaussian"}
     return make_statement(
@@ -251,15 +222,14 @@ def _statement(plan: Plan, source: str, public: PublicImages | None, others: dic
         account=others,
         noise={"source": source, "sampler": "; ".join(samplers[k] for k in sorted(kinds))},
         public_data=public and {"provenance": public.provenance, "records": len(public.images)},
-        tuning="tuned on public data: these are the defaults, chosen on Fashion-MNIST and MNIST"
-        if untouched
-        else "not charged: settings were chosen by the user; the software tried no other on the private data",
+        tuning=tuning,
         audit=None,
         version=__version__,
     )
 
 
-def _bundle(generator: Any, images: Images, statement: dict[str, Any], kept: Mapping[str, Any]) -> Release:
+def bundle(generator: Any, images: Images, statement: dict[str, Any], kept: Mapping[str, Any]) -> Release:
+    """Everything that may be published, as one object."""
     from sfumato.release import Public, Release
 
     # Values kept by a run are what the barrier released, under the names of their crossings.
@@ -282,6 +252,7 @@ def _save(release: Release, job: Job, out: Path, format: str, command: str | Non
 def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) -> Release | None:
     """The release that this run wrote just before it was stopped, if it got so far; half-written ones are removed."""
     from sfumato.release import Release
+    from sfumato.run.charged import open_accounts
 
     for part in out.absolute().parent.glob(f".{out.name}.*.part"):
         shutil.rmtree(part, ignore_errors=True)
@@ -290,7 +261,7 @@ def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) ->
     release = Release.load(out)
     if _weights_hash(release.generator) != job.manifest["weights"]:
         return None
-    with _accounts(box.spec, ledger) as accounts:
+    with open_accounts(box.spec, ledger) as accounts:
         job.finish(accounts)
     return release
 

@@ -67,15 +67,13 @@ def noise_within(events_at: Callable[[float], Sequence[AnyEvent]], target: float
     if any(isinstance(e, Selected) for e in sample):
         return least_noise(stated, target, tolerance=1e-6)
     start = _region(events_at, target, delta)
-    interval = 4 * losses.interval_for(_events(events_at(start)))
-    spread = 0.02
+    interval = 8 * losses.interval_for(_events(events_at(start)))
 
     def coarse(scale: float) -> float:
         return accountant.profile_by(events_at(scale), "pld", interval).epsilon(delta)
 
-    start = least_noise(coarse, target, start=start, tolerance=1e-3)
-    slope = math.log(coarse(start * (1 + spread)) / coarse(start)) / math.log1p(spread)
-    return _settle(stated, target, start, min(slope, -0.05))
+    start, slope = _secant(coarse, target, start)
+    return _settle(stated, target, start, slope)
 
 
 def _events(events: Sequence[AnyEvent]) -> list[Event]:
@@ -86,9 +84,23 @@ def _region(events_at: Callable[[float], Sequence[AnyEvent]], target: float, del
     """A scale near the answer, by Renyi DP of events of about the same size."""
 
     def rough(scale: float) -> float:
-        return accountant.epsilon_by_renyi([losses.rough(e) for e in _events(events_at(scale))], delta) or 0.0
+        return accountant.epsilon_by_renyi([losses.rough(e) for e in _events(events_at(scale))], delta, orders=losses.FEW) or 0.0
 
     return least_noise(rough, target, tolerance=1e-2)
+
+
+def _secant(epsilon: Callable[[float], float], target: float, scale: float) -> tuple[float, float]:
+    """A scale close to the answer and d log(epsilon) / d log(scale) there. Nothing rests on either being exact."""
+    slope, excess, step = -1.0, 0.0, 0.0
+    for turn in range(12):
+        before, excess = excess, math.log(max(epsilon(scale), 1e-300) / target)
+        if turn and step:
+            slope = min(-0.05, max(-30.0, (excess - before) / step))
+        if abs(excess) < 1e-3:
+            return scale, slope
+        step = max(-0.7, min(0.7, -excess / slope))
+        scale *= math.exp(step)
+    return scale, slope
 
 
 def _settle(stated: Callable[[float], float], target: float, scale: float, slope: float) -> float:

@@ -35,10 +35,12 @@ def renyi(events: Sequence[AnyEvent], order: float) -> float | None:
     return None if found is None else found[0]
 
 
-def epsilon_by_renyi(events: Sequence[AnyEvent], delta: float, conversion: str = "balle") -> float | None:
+def epsilon_by_renyi(
+    events: Sequence[AnyEvent], delta: float, conversion: str = "balle", *, orders: Sequence[float] = ORDERS
+) -> float | None:
     """Epsilon through Renyi DP: "balle" (Canonne et al. 2020) as a second opinion, "mironov" for paper mode."""
-    found = curve(events)
-    return None if found is None else RenyiCurve(ORDERS, tuple(found), conversion).epsilon(delta)
+    found = curve(events, orders)
+    return None if found is None else RenyiCurve(tuple(orders), tuple(found), conversion).epsilon(delta)
 
 
 def _selected(event: Selected, orders: tuple[float, ...]) -> list[float] | None:

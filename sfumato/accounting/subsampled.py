@@ -33,10 +33,13 @@ def gaussian_pld(multiplier: float, rate: float, relation: Relation, interval: f
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     reach = _reach(multiplier, rate)
-    if rate == 1.0 or relation is not Relation.ADD_REMOVE or reach / interval < 2000:
+    if rate == 1.0 or reach / interval < 2000 or reach > 300:  # short enough for the library, or out of float range
         return pld.from_gaussian_mechanism(
             multiplier, sampling_prob=rate, value_discretization_interval=interval, neighboring_relation=pair(relation)
         )
+    if relation is Relation.REPLACE_ONE:
+        knots = np.arange(math.ceil(_bounds(multiplier, rate, "REPLACE").epsilon_upper / interval) + 1) * interval
+        return through(replaced(knots, multiplier, rate), interval)
     return pld.PrivacyLossDistribution(
         _pmf(multiplier, rate, interval, "REMOVE"), _pmf(multiplier, rate, interval, "ADD")
     )
@@ -47,12 +50,17 @@ def _reach(multiplier: float, rate: float) -> float:
     return max(0.0, 0.5 / multiplier**2 + 10 / multiplier + math.log(rate))
 
 
-def _pmf(multiplier: float, rate: float, interval: float, direction: str) -> Any:
-    from dp_accounting.pld import pld_pmf
+def _bounds(multiplier: float, rate: float, direction: str) -> Any:
     from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
     loss = GaussianPrivacyLoss(multiplier, sampling_prob=rate, adjacency_type=AdjacencyType[direction])
-    bounds = loss.connect_dots_bounds()
+    return loss.connect_dots_bounds()
+
+
+def _pmf(multiplier: float, rate: float, interval: float, direction: str) -> Any:
+    from dp_accounting.pld import pld_pmf
+
+    bounds = _bounds(multiplier, rate, direction)
     low, high = math.floor(bounds.epsilon_lower / interval), math.ceil(bounds.epsilon_upper / interval)
     knots = np.arange(low, high + 1) * interval
     deltas = (removed if direction == "REMOVE" else added)(knots, multiplier, rate)
@@ -88,6 +96,19 @@ def added(epsilon: Floats, sigma: float, rate: float) -> Floats:
     x = sigma**2 * (log_excess - math.log(rate)) + 0.5
     deltas = np.exp(epsilon) * (np.exp(log_excess) * ndtr(x / sigma) - rate * ndtr((x - 1) / sigma))
     return np.where(inside, deltas, 0.0)
+
+
+def replaced(epsilon: Floats, sigma: float, rate: float) -> Floats:
+    """Hockey-stick divergence of (1-q) N(0) + q N(1) from (1-q) N(0) + q N(-1), for epsilon of at least 0."""
+    grown = np.exp(epsilon)
+    log_a = math.log(rate) - 0.5 / sigma**2
+    b = (1 - rate) * np.expm1(epsilon)
+    # The losses cross epsilon where a y^2 - b y - a e^eps = 0 with y = exp(x / sigma^2) and a = q exp(-1/(2 sigma^2)).
+    root = np.logaddexp(2 * np.log(np.maximum(b, 1e-300)), math.log(4) + 2 * log_a + epsilon) / 2
+    log_y = np.logaddexp(np.log(np.maximum(b, 1e-300)), root) - math.log(2) - log_a
+    x = sigma**2 * log_y
+    both: Floats = rate * ndtr((1 - x) / sigma) - grown * rate * ndtr((-1 - x) / sigma) - b * ndtr(-x / sigma)
+    return both
 
 
 def through(deltas: Floats, interval: float) -> Any:

@@ -55,7 +55,7 @@ def wild_subject(asked: Asked, plan: Plan) -> Subject:
 
         def rows(images: Tensor, labels: Tensor, *public: object) -> Tensor:
             out = torch.ones((len(images), *shape))
-            return torch.stack([_wild(out[i], wild.get(int(images[i, 0, 0, 0] * 255), "")) for i in range(len(out))])
+            return torch.stack([_wild(out[i], wild.get(round(float(images[i, 0, 0, 0]) * 255), "")) for i in range(len(out))])
 
         return _Inside(replace(asked, query=replace(asked.query, contribution=rows)), plan).exact(made)
 

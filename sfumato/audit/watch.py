@@ -23,6 +23,7 @@ from sfumato.types import DataSpec, Unit
 
 STEPS = 2  # of training that are watched
 USES = 6  # of each crossing that are enough for a method with its own loop
+MOST = 200  # uses of one crossing, while another has not been seen
 
 
 class StopLearning(BaseException):
@@ -104,9 +105,7 @@ class Watched:
 
     def release(self, name: str, query: BoundedSum, *public: Any) -> Tensor:
         """As the real one does, but for the answer."""
-        if self.ledger.plan.crossings and all(
-            self.ledger.used[n] >= min(c.times, self._uses) for n, c in self.ledger.plan.crossings.items()
-        ) and all(c.times > self._uses for c in self.ledger.plan.crossings.values()):  # fmt: skip
+        if self._enough(name):
             raise StopLearning
         answer = self._real.release(name, query, *public)
         self.charged += answer.numel()
@@ -115,6 +114,13 @@ class Watched:
         crossing = self.ledger.plan.crossings[name]
         random = np.random.default_rng([self._tape, self.ledger.used[name], *name.encode()])
         return torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape))
+
+    def _enough(self, name: str) -> bool:
+        """Whether another use would show nothing new. A use beyond the plan is left to the ledger to refuse."""
+        used, planned = self.ledger.used, self.ledger.plan.crossings
+        if name not in planned or used[name] < self._uses or used[name] >= planned[name].times:
+            return False
+        return used[name] >= MOST or all(used[n] >= min(c.times, self._uses) for n, c in planned.items())
 
 
 @dataclass

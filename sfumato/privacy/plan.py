@@ -8,8 +8,9 @@ from typing import Any
 
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Budget, Relation
-from sfumato.accounting.calibrate import least_noise
-from sfumato.accounting.events import Event
+from sfumato.accounting.calibrate import noise_within
+from sfumato.accounting.events import AnyEvent, Event, Selected
+from sfumato.accounting.selection import Runs
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.mechanisms import Mechanism, mechanism_for
 from sfumato.privacy.samplers import Everyone, Sampler
@@ -72,11 +73,16 @@ class Plan:
     labels: Mapping[str, Any] = field(default_factory=lambda: {"kind": "uniform", "weights": None})
     deviations: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    selection: Runs | None = None  # the crossings are made in a random number of runs, and the best is kept
 
-    def events(self, relation: Relation | None = None, used: Mapping[str, int] | None = None) -> tuple[Event, ...]:
-        """Events of the whole plan, or of the part that `used` counts."""
+    def events(self, relation: Relation | None = None, used: Mapping[str, int] | None = None) -> tuple[AnyEvent, ...]:
+        """Events of the whole plan, or of the part of one run that `used` counts."""
         relation = relation or self.budget.relation
-        return tuple(c.event(relation, None if used is None else used.get(n, 0)) for n, c in self.crossings.items())
+        counts = {name: c.times if used is None else used.get(name, 0) for name, c in self.crossings.items()}
+        events = tuple(c.event(relation, counts[name]) for name, c in self.crossings.items())
+        if self.selection is None or used is not None:
+            return events
+        return (Selected(events, self.selection.mean, self.selection.shape),)
 
     def profile(self, relation: Relation | None = None) -> accountant.Profile:
         """The privacy profile of the whole plan."""
@@ -85,12 +91,6 @@ class Plan:
     def epsilon(self, delta: float | None = None) -> float:
         """Epsilon of the whole plan."""
         return self.profile().epsilon(self.budget.delta if delta is None else delta)
-
-    def quick_epsilon(self) -> float:
-        """A close upper bound of epsilon, cheap enough to search with: Renyi DP, or no amplification where it fails."""
-        by_renyi = accountant.epsilon_by_renyi(self.events(), self.budget.delta)
-        plain = accountant.ExactGaussian(sum(event.mu**2 for event in self.events()) ** 0.5)
-        return plain.epsilon(self.budget.delta) if by_renyi is None else by_renyi
 
     def guarantee(self, delta: float | None = None) -> dict[str, Any]:
         """The stated guarantee."""
@@ -146,10 +146,7 @@ def within(budget: Budget, make_plan: Callable[[float], Plan]) -> Plan:
 
     `make_plan` takes a noise scale that every calibrated crossing is proportional to.
     """
-    start = 1.0
-    if not all(event.exact for event in make_plan(start).events()):
-        start = least_noise(lambda noise: make_plan(noise).quick_epsilon(), budget.epsilon, tolerance=1e-2)
-    plan = make_plan(least_noise(lambda noise: make_plan(noise).epsilon(), budget.epsilon, start=start))
+    plan = make_plan(noise_within(lambda noise: make_plan(noise).events(), budget.epsilon, budget.delta))
     if budget.delta > 1 / plan.data.records:
         advice = f"delta={budget.delta:g} is above 1/{plan.data.records}, one over the number of units; take less."
         plan = replace(plan, warnings=(*plan.warnings, advice))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.accounting.accountant import Profile
-    from sfumato.accounting.events import Event
+    from sfumato.accounting.events import AnyEvent
 
 CLOSE = 1e-6  # a stated number may be this much larger than the derived one
 # The derived number may exceed the stated one by rounding alone: that of closed formulas, or of Fourier transforms.
@@ -15,18 +15,11 @@ DUST_EXACT, DUST_GRID = 1e-9, 1e-7
 NOTHING = 1e-9
 
 
-def read_event(stated: dict[str, Any]) -> Event:
-    """The event that `Event.to_json` wrote."""
-    from sfumato.accounting.budget import Relation
-    from sfumato.accounting.events import Event
-
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in stated.items()}
-    return Event(**fields | {"relation": Relation(stated["relation"])})
-
-
-def read_events(statement: dict[str, Any]) -> list[Event]:
+def read_events(statement: dict[str, Any]) -> list[AnyEvent]:
     """All events of a statement, in the absolute numbers that were accounted."""
-    return [read_event(event["accounted"]) for event in statement["mechanisms"]["events"]]
+    from sfumato.accounting.events import event_from_json
+
+    return [event_from_json(event) for event in statement["mechanisms"]["accounted"]]
 
 
 def advantage_of(profile: Profile) -> float | None:
@@ -38,9 +31,6 @@ def number_problems(statement: dict[str, Any]) -> list[str]:
     """Where a stated number is not what the events give; empty when all re-derive."""
     from sfumato.accounting.accountant import profile
 
-    for event in statement["mechanisms"]["events"]:
-        if not isinstance(event.get("accounted"), dict):
-            return [f"The event {event.get('name')!r} lacks the numbers that were accounted."]
     events = read_events(statement)
     relation = statement["guarantee"]["relation"]
     if any(event.relation != relation for event in events):
@@ -52,7 +42,7 @@ def number_problems(statement: dict[str, Any]) -> list[str]:
 
 
 def _numbers(
-    statement: dict[str, Any], events: list[Event], derived: Profile
+    statement: dict[str, Any], events: list[AnyEvent], derived: Profile
 ) -> Iterator[tuple[str, float | None, float | None]]:
     """What is stated, and what the events give."""
     from sfumato.accounting.accountant import epsilon_by_renyi
@@ -78,11 +68,15 @@ def _problem(what: str, stated: float | None, derived: float | None, dust: float
 
 
 def _shown_otherwise(statement: dict[str, Any]) -> list[str]:
-    """Events whose shown numbers are not those that were accounted."""
-    same = ("mechanism", "sigma", "sensitivity", "times")
+    """Crossings whose shown numbers are not those that were accounted."""
+    shown = statement["mechanisms"]["events"]
+    # A selection holds the events of one run.
+    accounted = [part for event in statement["mechanisms"]["accounted"] for part in event.get("events", [event])]
+    if len(shown) != len(accounted):
+        return [f"{len(shown)} crossings are shown, and {len(accounted)} were accounted."]
     return [
-        f"The event {event['name']!r} shows another {key} than was accounted."
-        for event in statement["mechanisms"]["events"]
-        for key in same
-        if event[key] != event["accounted"][key]
+        f"The crossing {row['name']!r} shows another {key} than was accounted."
+        for row, event in zip(shown, accounted, strict=True)
+        for key in ("mechanism", "sigma", "sensitivity", "times")
+        if row[key] != event[key]
     ]

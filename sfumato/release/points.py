@@ -75,7 +75,7 @@ def coverage(released: list[str]) -> dict[str, Any]:
 def mechanisms(plan: dict[str, Any]) -> dict[str, Any]:
     """Point 3."""
     enforced = "each contribution is projected onto its bound as the last step before the sum"
-    events = [{"bound_enforced": enforced} | event for event in _events(plan)]
+    events = [{"bound_enforced": enforced} | dict(crossing) for crossing in plan["crossings"]]
     names = ", ".join(f"{event['name']} ({event['mechanism']}, {_times(event)})" for event in events)
     size = "the public count" if plan["data"]["count_public"] else "the declared size"
     return {
@@ -83,26 +83,21 @@ def mechanisms(plan: dict[str, Any]) -> dict[str, Any]:
         if events
         else "Does not apply: nothing that depends on the real images left the barrier.",
         "events": events,
+        "accounted": _accounted(plan),
         "labels": label_words(plan.get("labels") or {}),
         "normaliser": f"Noise is added to sums; a divisor is a constant made from {size}, never what was drawn.",
     }
 
 
-def _events(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """Each crossing with the numbers that the accountant saw, from which the guarantee can be derived again."""
-    crossings = plan["crossings"]
-    accounted = plan["events"] if "events" in plan else [_accounted(plan, crossing) for crossing in crossings]
-    if len(accounted) != len(crossings):
-        raise ValueError(f"Expected one event a crossing, found {len(accounted)} for {len(crossings)}.")
-    return [dict(crossing) | {"accounted": event} for crossing, event in zip(crossings, accounted, strict=True)]
-
-
-def _accounted(plan: dict[str, Any], crossing: dict[str, Any]) -> dict[str, Any] | None:
-    """The event of a crossing in a plan that lists none; what was sampled cannot be told from its words."""
-    if crossing.get("sampling", "everyone") != "everyone":
-        return None
-    numbers = {key: crossing[key] for key in ("mechanism", "sigma", "sensitivity", "bound", "times")}
-    return numbers | {"relation": plan["guarantee"]["relation"]}
+def _accounted(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the accountant saw, in absolute numbers, from which anyone can derive the guarantee again."""
+    if "events" in plan:
+        return list(plan["events"])
+    relation = plan["guarantee"]["relation"]
+    keys = ("mechanism", "sigma", "sensitivity", "bound", "times")
+    # A plan that lists no events: what was sampled cannot be told from the words of a crossing.
+    whole = [crossing for crossing in plan["crossings"] if crossing.get("sampling", "everyone") == "everyone"]
+    return [{key: crossing[key] for key in keys} | {"relation": relation} for crossing in whole]
 
 
 def _times(event: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from sfumato.release.words import opinion_words
 from sfumato.types import Images
 
 COLUMNS, MOST_CLASSES, LARGEST = 10, 40, 128
+MACHINE = ("curve", "accounted")
 
 
 def make_report(statement: dict[str, Any], images: Images, *, command: str | None = None) -> str:
@@ -81,8 +82,8 @@ def _thumbnail(pixels: np.ndarray) -> bytes:
 
 
 def flat(point: dict[str, Any]) -> list[tuple[str, list[str]]]:
-    """One point of the statement as names and the lines beneath them."""
-    return [(name.replace("_", " "), lines(value)) for name, value in point.items() if name != "curve"]
+    """One point of the statement as names and the lines beneath them; long lists of numbers are for machines."""
+    return [(name.replace("_", " "), lines(value)) for name, value in point.items() if name not in MACHINE]
 
 
 def lines(value: Any) -> list[str]:
@@ -90,10 +91,5 @@ def lines(value: Any) -> list[str]:
     if value == []:
         return ["none"]
     if isinstance(value, list) and all(isinstance(part, dict | list) or len(str(part)) > 24 for part in value):
-        return [show(_briefly(part), 6) for part in value]
+        return [show(part, 6) for part in value]
     return [show(value, 6)]
-
-
-def _briefly(part: Any) -> Any:
-    """An event without the second copy of its numbers, which is for machines."""
-    return {key: value for key, value in part.items() if key != "accounted"} if isinstance(part, dict) else part

@@ -67,16 +67,6 @@ def public_hex(key: Ed25519PrivateKey) -> str:
     return key.public_key().public_bytes_raw().hex()
 
 
-def public_pem(public_key: str) -> str:
-    """A public key in PEM form."""
-    _need_cryptography()
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
-    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
-
-
 def read_public_key(key: str | Path) -> str:
     """A public key given as 64 hex digits or as a PEM file, in hex."""
     if re.fullmatch(r"[0-9a-fA-F]{64}", str(key)):

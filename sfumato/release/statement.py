@@ -83,9 +83,10 @@ def _advantage(plan: dict[str, Any]) -> float | None:
     if plan["guarantee"].get("mu") is not None or not plan.get("events"):
         return None
     from sfumato.accounting.accountant import profile
-    from sfumato.release.derive import advantage_of, read_event
+    from sfumato.accounting.events import event_from_json
+    from sfumato.release.derive import advantage_of
 
-    return advantage_of(profile([read_event(event) for event in plan["events"]]))
+    return advantage_of(profile([event_from_json(event) for event in plan["events"]]))
 
 
 def from_public_plan(

@@ -1,0 +1,38 @@
+"""The papers' own formulas, for comparison only. Never a guarantee.
+
+Each function returns {"epsilon": ..., "note": ...}; the note begins with `LABEL` and says what is wrong or loose.
+Where a paper's epsilon depends on the data it is a `PrivateNumber` and cannot be printed.
+"""
+
+from sfumato.accounting.paper.datalens import datalens, datalens_queries
+from sfumato.accounting.paper.dp_swd import dp_swd, projection_sensitivity, swd_bound
+from sfumato.accounting.paper.dpaf import dpaf, dpaf_step
+from sfumato.accounting.paper.gs_wgan import gs_wgan, gs_wgan_fix_a, gs_wgan_fix_b, gs_wgan_sound
+from sfumato.accounting.paper.label import LABEL, Claim, claim, mironov
+from sfumato.accounting.paper.pate_family import g_pate, g_pate_sound_mu, pate_gan, pate_gan_sound_mu
+from sfumato.accounting.paper.survey import mean_embedding, mean_embedding_add_remove, survey_replace_one
+
+__all__ = [
+    "LABEL",
+    "Claim",
+    "claim",
+    "datalens",
+    "datalens_queries",
+    "dp_swd",
+    "dpaf",
+    "dpaf_step",
+    "g_pate",
+    "g_pate_sound_mu",
+    "gs_wgan",
+    "gs_wgan_fix_a",
+    "gs_wgan_fix_b",
+    "gs_wgan_sound",
+    "mean_embedding",
+    "mean_embedding_add_remove",
+    "mironov",
+    "pate_gan",
+    "pate_gan_sound_mu",
+    "projection_sensitivity",
+    "survey_replace_one",
+    "swd_bound",
+]

@@ -1,0 +1,14 @@
+"""Auditing: what can refute a privacy claim. A pass says that nothing was found, not that nothing is there.
+
+`check(method)` audits any method on made-up records; `gallery.run()` proves the auditors on planted bugs;
+`attack(release, members, nonmembers)` attacks a release with records that were, and were not, behind it.
+"""
+
+from __future__ import annotations
+
+from sfumato.audit.attack import attack
+from sfumato.audit.check import check, level0
+from sfumato.audit.report import Report
+from sfumato.audit.subject import Finding, Subject
+
+__all__ = ["Finding", "Report", "Subject", "attack", "check", "level0"]

@@ -1,0 +1,203 @@
+"""`check`: an audit of a method, the user's own too. It never sees private data: records are made up.
+
+    from sfumato import audit
+    report = audit.check(MyMethod(...), level=1)
+    report.verdict, report.rows, report.picture()
+
+Level 0 takes seconds and no luck, level 1 plays against each crossing, level 2 against the whole plan.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from sfumato.accounting.budget import Budget
+from sfumato.audit import endtoend, step
+from sfumato.audit.bounds import SIGNIFICANCE
+from sfumato.audit.crossings import subject_of, wild_subject, with_unit, without_unit
+from sfumato.audit.examine import examine
+from sfumato.audit.report import Report
+from sfumato.audit.subject import Finding, Random
+from sfumato.audit.watch import Asked, Made, Seen, learn, made_up
+from sfumato.audit.whole import canary
+from sfumato.errors import OverBudget
+from sfumato.privacy.plan import Plan
+from sfumato.types import DataSpec
+
+SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
+RUNS = 2000
+
+
+def check(
+    method: Any, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0,
+    public: Any = None, plan: Plan | None = None, draws: int = step.DRAWS, runs: int = RUNS,
+) -> Report:  # fmt: skip
+    """Audit a method on made-up records of the shape that `spec` describes.
+
+    Args:
+        method: any `Method`; it is run briefly against a barrier that writes down every crossing.
+        spec: the public description of the data it would get; small images of three classes otherwise.
+        budget: what the plan is made for; epsilon 4 otherwise, where games need few draws.
+        level: 0 for deterministic checks, 1 to add a game against each crossing, 2 one against the whole plan.
+        seed: of the made-up records and of the search; privacy noise is drawn afresh each time.
+        public: public images, for a method that needs them.
+    """
+    spec = spec or (plan.data if plan else SPEC)
+    budget = budget or (plan.budget if plan else Budget(4.0, unit=spec.unit))
+    random, name = np.random.default_rng(seed), getattr(method, "name", type(method).__name__)
+    try:
+        plan = plan or method.plan(spec, budget)
+    except Exception as error:
+        return Report(name, (Finding("plan", 0, False, f"no plan from the public spec alone: {_short(error)}"),))
+    rows = [_within(plan, budget), _signature(method)]
+    made = made_up(spec, random)
+    seen = learn(method, plan, made, seed=seed, public=public)
+    rows += [_learned(seen), _draws(seen), _used(seen, plan)]
+    if seen.error is None:
+        rows += [_blind(method, plan, seen, seed, public), _paired(method, plan, made, seen, random, seed, public),
+                 _one_too_many(method, plan, made, seed, public)]  # fmt: skip
+    rows += _each(plan, seen, seed)
+    games = _games(plan, seen, random, level, draws, runs)
+    rows += [Finding(n, 2 if n == "whole plan" else 1, g.ok, g.said(budget.delta)) for n, g in games]
+    return Report(name, tuple(rows), tuple(games))
+
+
+def level0(
+    method: Any, spec: DataSpec, budget: Budget | None = None, *, plan: Plan | None = None, public: Any = None
+) -> Report:
+    """The checks that `synthesize` runs before it reserves budget: a second or two, on made-up records alone."""
+    return check(method, spec=spec, budget=budget, plan=plan, public=public)
+
+
+def _short(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
+
+
+def _within(plan: Plan, budget: Budget) -> Finding:
+    epsilon = plan.epsilon(budget.delta)
+    said = f"the plan costs epsilon {epsilon:.6g} at delta {budget.delta:g}, {budget.epsilon:g} granted"
+    return Finding("plan", 0, epsilon <= budget.epsilon * (1 + 1e-9) and plan.budget == budget, said)
+
+
+def _signature(method: Any) -> Finding:
+    extra = set(inspect.signature(method.learn).parameters) - {"barrier", "run", "public"}
+    return Finding("signature", 0, not extra, f"learn takes {', '.join(sorted(extra)) or 'a barrier and a run'}")
+
+
+def _learned(seen: Seen) -> Finding:
+    if seen.error is not None:
+        return Finding("learns", 0, False, f"learning ended with {_short(seen.error)}")
+    return Finding("learns", 0, True, f"{len(seen.barrier.asked)} crossings watched")
+
+
+def _draws(seen: Seen) -> Finding:
+    drawn, charged = seen.barrier.noise.values, seen.barrier.charged
+    return Finding("draws = events", 0, drawn == charged, f"{drawn} noise values drawn, {charged} charged")
+
+
+def _used(seen: Seen, plan: Plan) -> Finding:
+    idle = [name for name in plan.crossings if not seen.barrier.ledger.used[name]]
+    said = f"planned but never used: {', '.join(idle)}" if idle else "every planned crossing was used"
+    return Finding("crossings", 0, not idle, said)
+
+
+def _blind(method: Any, plan: Plan, seen: Seen, seed: int, public: Any) -> Finding:
+    blind = learn(method, plan, None, seed=seed, public=public)
+    same = blind.error is None and blind.barrier.shapes == seen.barrier.shapes and _equal(blind, seen)
+    said = "without data it does the same under the same tape" if same else (
+        _short(blind.error) if blind.error else "without data, but with the same answers, it does something else")
+    return Finding("blind barrier", 0, same, said)
+
+
+def _neighbours(made: Made, spec: DataSpec, random: Random) -> Iterator[tuple[str, Made]]:
+    yield "replaced", with_unit(made, 0, "random", spec, random)
+    yield "constant", with_unit(made, 1, "zero", spec, random)
+    yield "relabelled", replace(made, labels=(made.labels + (np.arange(len(made.labels)) == 0)) % len(spec.classes))
+    yield "removed", without_unit(made, 0)
+
+
+def _paired(method: Any, plan: Plan, made: Made, seen: Seen, random: Random, seed: int, public: Any) -> Finding:
+    for kind, other in _neighbours(made, plan.data, random):
+        again = learn(method, plan, other, seed=seed, public=public)
+        if again.error is not None or again.barrier.shapes != seen.barrier.shapes:
+            why = _short(again.error) if again.error else "other crossings or shapes"
+            return Finding("fixed tape", 0, False, f"with one record {kind}: {why}")
+        if not _equal(again, seen):
+            said = f"with one record {kind}, under the same tape of answers, queries or weights differ"
+            return Finding("fixed tape", 0, False, said)
+    return Finding("fixed tape", 0, True, "neighbours look the same under one tape of answers")
+
+
+def _equal(one: Seen, two: Seen) -> bool:
+    """Whether the weights, or the public arguments of all crossings, agree bit by bit."""
+    if (one.weights is None) != (two.weights is None):
+        return False
+    if one.weights is not None and two.weights is not None:
+        same = one.weights.keys() == two.weights.keys()
+        if not same or not all(torch.equal(one.weights[k], two.weights[k]) for k in one.weights):
+            return False
+    pairs = zip(one.barrier.asked, two.barrier.asked, strict=True)
+    return all(_alike(x, y) for a, b in pairs for x, y in zip(a.public, b.public, strict=True))
+
+
+def _alike(one: Any, two: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return isinstance(two, torch.Tensor) and torch.equal(one, two)
+    if isinstance(one, dict):
+        return isinstance(two, dict) and one.keys() == two.keys() and all(_alike(one[k], two[k]) for k in one)
+    if isinstance(one, list | tuple):
+        return isinstance(two, list | tuple) and len(one) == len(two) and all(map(_alike, one, two))
+    if isinstance(one, torch.nn.Module):
+        return isinstance(two, torch.nn.Module) and _alike(one.state_dict(), two.state_dict())
+    return bool(one == two) if isinstance(one, int | float | str | bool | None) else True
+
+
+def _one_too_many(method: Any, plan: Plan, made: Made, seed: int, public: Any) -> Finding:
+    for name, crossing in plan.crossings.items():
+        used = replace(plan, crossings={**plan.crossings, name: replace(crossing, times=0)})
+        seen = learn(method, used, made, seed=seed, public=public)
+        if not isinstance(seen.error, OverBudget):
+            return Finding("one too many", 0, False, f"a use of '{name}' beyond the plan was not refused")
+    return Finding("one too many", 0, True, "a use beyond the plan is refused")
+
+
+def _kinds(seen: Seen) -> list[Asked]:
+    """The first and the last use of each crossing."""
+    first = {a.name: a for a in reversed(seen.barrier.asked)}
+    last = {a.name: a for a in seen.barrier.asked}
+    return [*first.values(), *(a for n, a in last.items() if a is not first[n])]
+
+
+def _each(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
+    rows: list[Finding] = []
+    done: set[str] = set()
+    for asked in _kinds(seen):
+        subject = subject_of(asked, plan)
+        if asked.name in done:  # noise and sampling were looked at already; what is asked may have changed
+            subject = replace(subject, nothing=(), inclusion=None)
+        try:
+            found = examine(subject, seed=seed) + examine(wild_subject(asked, plan), seed=seed)
+        except Exception as error:
+            found = [Finding("query", 0, False, f"the query failed on made-up records: {_short(error)}")]
+        done.add(asked.name)
+        rows += [replace(f, check=f"{asked.name}: {f.check}") for f in found]
+    return rows
+
+
+def _games(
+    plan: Plan, seen: Seen, random: Random, level: int, draws: int, runs: int
+) -> list[tuple[str, step.Played]]:
+    firsts = {a.name: a for a in reversed(seen.barrier.asked)}
+    if level < 1 or not firsts:
+        return []
+    alpha = SIGNIFICANCE / (len(firsts) + (level >= 2))
+    games = [(f"{n}: step audit", step.play(subject_of(a, plan), random, draws, alpha)) for n, a in firsts.items()]
+    if level >= 2:
+        games.append(("whole plan", endtoend.run(canary(plan, firsts, random, runs), runs, alpha)))
+    return [(name, game) for name, game in games if game is not None]

@@ -1,0 +1,110 @@
+"""Level 2 for any method: all of its crossings, with one canary unit present or absent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sfumato.accounting import accountant
+from sfumato.accounting.accountant import Profile
+from sfumato.accounting.budget import Relation
+from sfumato.audit.crossings import KINDS, with_unit, without_unit
+from sfumato.audit.endtoend import likelihood
+from sfumato.audit.subject import Array, Random
+from sfumato.audit.watch import Asked, Made, made_up, opened
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.plan import Plan
+
+VALUES = 3e7  # noise values drawn in whole releases; beyond that, along the canary alone
+CALLS = 60_000  # draws of a sampler
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """The canary alone in the data against no data (or against its opposite, where records are replaced)."""
+
+    plan: Plan
+    asked: Mapping[str, Asked]
+    one: Made
+    two: Made
+    runs: int
+
+    @property
+    def used(self) -> dict[str, int]:
+        """Uses that are played: all, or as many as time allows; the claim is that of these."""
+        most = {n: CALLS // self.runs if self._sampled(n) else 1000 for n in self.asked}
+        return {n: min(self.plan.crossings[n].times, max(1, most[n])) for n in self.asked}
+
+    def _sampled(self, name: str) -> bool:
+        return self.plan.crossings[name].sampler.rate < 1
+
+    @property
+    def profile(self) -> Profile:
+        """The claim of what is played."""
+        return accountant.profile(self.plan.events(used=self.used))
+
+    def play(self, present: bool, runs: int) -> Array:
+        """The likelihood of the canary over all uses of all crossings."""
+        return sum((self._crossing(name, times, present, runs) for name, times in self.used.items()), np.zeros(runs))
+
+    def _crossing(self, name: str, times: int, present: bool, runs: int) -> Array:
+        one, two = self.exact(name, self.one), self.exact(name, self.two)
+        gap = float(np.linalg.norm(two - one))
+        if gap == 0:
+            return np.zeros(runs)
+        direction = (two - one) / gap
+        draw = self._released if one.size * runs * times <= VALUES else self._along
+        along = draw(name, present, direction, runs * times).reshape(runs, times) - float((one * direction).sum())
+        c = self.plan.crossings[name]
+        if c.sampler.rate < 1 and self.plan.budget.relation is Relation.REPLACE_ONE:
+            return along.sum(1)
+        return likelihood(along, gap, c.mechanism.std(c.bound), c.sampler.rate).sum(1)
+
+    def _barrier(self, made: Made) -> Barrier:
+        plan = opened(self.plan)
+        return Barrier(made.box(plan.data), plan.data, Ledger(plan), microbatch=64)
+
+    def exact(self, name: str, made: Made) -> Array:
+        """The answer before noise, if everyone takes part."""
+        inside, asked = self._barrier(made)._inside, self.asked[name]
+        return inside.total(name, asked.query, np.arange(inside.units), asked.public).numpy()
+
+    def _released(self, name: str, present: bool, direction: Array, count: int) -> Array:
+        """Whole releases through the real barrier."""
+        barrier, asked, u = self._barrier(self.two if present else self.one), self.asked[name], direction.ravel()
+        return np.array([barrier.release(name, asked.query, *asked.public).numpy().ravel() @ u for _ in range(count)])
+
+    def _along(self, name: str, present: bool, direction: Array, count: int) -> Array:
+        """The real sampler and mechanism on lengths along the canary."""
+        c, made = self.plan.crossings[name], self.two if present else self.one
+        barrier = self._barrier(made)
+        full = float((self.exact(name, made) * direction).sum())
+        units = barrier._inside.units
+        taking = [bool(len(c.sampler.draw(units, barrier.noise))) for _ in range(count)] if c.sampler.rate < 1 else True
+        value = np.rint(np.full(count, full) * taking / c.bound.grid) * c.bound.grid
+        return c.mechanism(torch.from_numpy(value), c.bound, barrier.noise).numpy()
+
+
+def canary(plan: Plan, asked: Mapping[str, Asked], random: Random, runs: int) -> Whole:
+    """The game with the canary that moves the answers most, of one of each kind."""
+    spec, made = plan.data, made_up(plan.data, random, 1)
+    games = []
+    for kind in KINDS[:-1]:
+        with_ = with_unit(made, 0, "random" if kind == "antipodal" else kind, spec, random)
+        replaced = plan.budget.relation is Relation.REPLACE_ONE
+        one = with_unit(with_, 0, "opposite", spec, random) if replaced else without_unit(with_, 0)
+        games.append(Whole(plan, asked, one, with_, runs))
+    return max(games, key=_moved)
+
+
+def _moved(game: Whole) -> float:
+    total = 0.0
+    for name, times in game.used.items():
+        c = game.plan.crossings[name]
+        gap = np.linalg.norm(game.exact(name, game.two) - game.exact(name, game.one))
+        total += times * (gap / c.mechanism.std(c.bound)) ** 2
+    return total

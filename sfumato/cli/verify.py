@@ -1,0 +1,46 @@
+"""`sfumato verify`: check a release without the data it was made from."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.show import Answer, one_line, path_line, table
+from sfumato.errors import AuditFailed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Key = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PUBLIC", help="Ask for a signature by this key: 64 hex digits or a PEM file.", show_default=False
+    ),
+]
+
+
+def verify(release: options.Release, key: Key = None, json: options.Json = False) -> Answer | int:
+    """Check the hashes, the signature, the guarantee and every document of a release. Needs no data."""
+    from sfumato import api
+
+    found = api.verify(release, public_key=key).to_json()
+    answer = Answer(found, lambda out: _show(out, found), json)
+    if found["ok"]:
+        return answer
+    answer.give()
+    wrong = ", ".join(row["check"] for row in found["checks"] if not row["ok"])
+    refused = AuditFailed(f"{release} is refused ({wrong}); do not rely on it, and fetch it again.")
+    if not json:
+        raise refused
+    print(f"error: {one_line(str(refused))}", file=sys.stderr)  # the verdict is the one JSON object on standard output
+    return refused.exit_code
+
+
+def _show(out: Console, found: dict[str, Any]) -> None:
+    rows = [(row["check"], "ok" if row["ok"] else "REFUSED", row["detail"]) for row in found["checks"]]
+    out.print(table("Verified" if found["ok"] else "Refused", ("check", "", "found"), rows))
+    if found["root"]:
+        path_line(out, "root hash", found["root"])
