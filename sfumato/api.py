@@ -147,6 +147,13 @@ def budget_of(
         return accounts.show(name, digests) | {"throw_away": box.spec.public and ledger is None}
 
 
+def tune(*args: Any, **options: Any) -> Any:
+    """Choose settings at no hidden cost; see `sfumato.tune.tune`."""
+    from sfumato.tune import tune as choose
+
+    return choose(*args, **options)
+
+
 def methods() -> list[dict[str, Any]]:
     """The method table, with each method's settings and defaults."""
     from sfumato.methods import TABLE, load_class

@@ -71,7 +71,7 @@ def test_exact_formula_against_the_trade_off_of_two_normals(mu):
 
 def test_exact_and_loss_distribution_agree_on_a_gaussian():
     exact = accountant.profile([plain(3.0, times=4)]).epsilon(1e-5)
-    pld = accountant._gaussian_pld(3.0 / 2, 1.0, ADD).get_epsilon_for_delta(1e-5)
+    pld = accountant.epsilon([plain(3.0, times=4)], 1e-5, "pld")
     assert exact == pytest.approx(pld, abs=1e-6)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -84,7 +85,7 @@ def test_nothing_is_pickled():
     for path in SOURCES:
         text = path.read_text()
         assert not {i for i in imports(path) if i.split(".")[0] in {"pickle", "dill", "joblib", "cloudpickle"}}, path
-        assert "torch.load(" not in text and "torch.save(" not in text and "allow_pickle=True" not in text, path
+        assert not re.search(r"torch\.load\((?!.*weights_only=True)|torch\.save\(|allow_pickle=True", text), path
 
 
 def test_the_table_and_the_folder_agree():

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-
 # Beyond these no budget means anything and the arithmetic of the accountants gives out.
 EPSILONS = (1e-3, 1000.0)
 DELTA = 1e-15

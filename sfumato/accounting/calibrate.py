@@ -84,7 +84,10 @@ def _region(events_at: Callable[[float], Sequence[AnyEvent]], target: float, del
     """A scale near the answer, by Renyi DP of events of about the same size."""
 
     def rough(scale: float) -> float:
-        return accountant.epsilon_by_renyi([losses.rough(e) for e in _events(events_at(scale))], delta, orders=losses.FEW) or 0.0
+        return (
+            accountant.epsilon_by_renyi([losses.rough(e) for e in _events(events_at(scale))], delta, orders=losses.FEW)
+            or 0.0
+        )
 
     return least_noise(rough, target, tolerance=1e-2)
 

@@ -53,10 +53,11 @@ def attack(
 
 
 def _ceiling(guarantee: dict[str, Any]) -> Curve:
-    """What the statement allows: its Gaussian curve, or its one (epsilon, delta)."""
+    """What the statement allows: its Gaussian curve, or all the (epsilon, delta) that it states."""
     if guarantee.get("mu"):
         return gaussian_curve(float(guarantee["mu"]))
-    return Curve(np.array([float(guarantee["epsilon"])]), np.array([float(guarantee["delta"])]))
+    points = [(guarantee["delta"], guarantee["epsilon"]), *(guarantee.get("curve") or ())]
+    return Curve(np.array([float(e) for _, e in points]), np.array([float(d) for d, _ in points]))
 
 
 def _candidates(source: Any, shape: tuple[int, ...], word: str) -> NDArray[np.uint8]:

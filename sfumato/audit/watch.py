@@ -69,15 +69,15 @@ class Counting:
     def __init__(self, inner: Any) -> None:
         self._inner, self.vectors, self.values = inner, 0, 0
 
-    def gaussian(self, shape: tuple[int, ...]) -> np.ndarray:
+    def gaussian(self, shape: tuple[int, ...], *more: Any) -> Any:
         """Count and draw."""
         self.vectors, self.values = self.vectors + 1, self.values + math.prod(shape)
-        return self._inner.gaussian(shape)
+        return self._inner.gaussian(shape, *more)
 
-    def discrete_gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
+    def discrete_gaussian(self, sigma: float, shape: tuple[int, ...], *more: Any) -> Any:
         """Count and draw."""
         self.vectors, self.values = self.vectors + 1, self.values + math.prod(shape)
-        return self._inner.discrete_gaussian(sigma, shape)
+        return self._inner.discrete_gaussian(sigma, shape, *more)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

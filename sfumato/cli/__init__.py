@@ -16,6 +16,7 @@ from sfumato.cli.plan import plan
 from sfumato.cli.refit import refit
 from sfumato.cli.sample import sample
 from sfumato.cli.synthesize import synthesize
+from sfumato.cli.tune import tune
 
 __all__ = ["app", "main", "run"]
 
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (methods, plan, synthesize, refit, sample, budget):
+for verb in (methods, plan, synthesize, refit, sample, tune, budget):
     app.command()(verb)
 
 

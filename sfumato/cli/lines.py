@@ -29,3 +29,12 @@ class Lines(Silent):
     def advance(self, done: int, note: str = "") -> None:
         if self._throttle.due():
             _say(f"{self._what} {done}{self._total} {note}".rstrip())
+
+
+def display(as_json: bool) -> Silent:
+    """A bar for a person, a line now and then for a log, nothing beside JSON."""
+    from sfumato.run.progress import Bar
+
+    if as_json:
+        return Silent()
+    return Bar() if sys.stderr.isatty() else Lines()

@@ -118,6 +118,15 @@ def settings(given: Sequence[str] | None) -> dict[str, str]:
     return made
 
 
+def grid(given: Sequence[str] | None) -> dict[str, list[str]]:
+    """`--grid field=v1,v2` options as a table.
+
+    >>> grid(["steps=3,4"])
+    {'steps': ['3', '4']}
+    """
+    return {field: [value.strip() for value in values.split(",")] for field, values in settings(given).items()}
+
+
 def check_unit(unit: str | None, person: str | None) -> str:
     """The unit of data that are read: it follows --person, and --unit may only agree."""
     found = "person" if person else "record"

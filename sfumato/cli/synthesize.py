@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sfumato.cli import options
+from sfumato.cli.lines import display
 from sfumato.cli.released import released
 from sfumato.cli.show import Answer
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.request import Request
-    from sfumato.run.progress import Silent
 
 Data = Annotated[
     str | None,
@@ -84,22 +83,9 @@ def _request(context: typer.Context, settings: dict[str, str], unit: str | None)
 
 
 def _watched(act: Any, as_json: bool) -> Answer:
-    progress = _display(as_json)
+    progress = display(as_json)
     try:
         asked, release = act(progress)
     finally:
         progress.close()
     return released(release, asked.out, as_json)
-
-
-def _display(as_json: bool) -> Silent:
-    """A bar for a person, a line now and then for a log, nothing beside JSON."""
-    from sfumato.run.progress import Bar, Silent
-
-    if as_json:
-        return Silent()
-    if sys.stderr.isatty():
-        return Bar()
-    from sfumato.cli.lines import Lines
-
-    return Lines()

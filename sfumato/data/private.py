@@ -89,3 +89,8 @@ def records(box: PrivateImages) -> Records:
     if box not in _INSIDE:
         raise InputError(f"The data set {box.spec.name} was closed; load it again.")
     return _INSIDE[box]
+
+
+def relabelled(box: PrivateImages, spec: DataSpec) -> PrivateImages:
+    """The same records under another public description; closing either closes both."""
+    return PrivateImages(spec, records(box))

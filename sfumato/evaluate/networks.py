@@ -5,7 +5,7 @@ per channel and therefore per seed, dense layers are batched products. Every par
 along their first axis, so that `build` makes the copies apart and joins them.
 
     cnn      the small CNN of GS-WGAN, DataLens and DPAF: 3x3 convolutions of 32, 64 and 64 channels, 2x2 pooling after
-             the first two, a dense layer of 64, softmax (121,930 parameters for 28x28 grey and 10 classes; theirs too)
+             the first two, a dense layer of 64, softmax (93,322 parameters for 28x28 grey images of 10 classes)
     mlp      two hidden layers, of 512 and 256
     logreg   multinomial logistic regression on the pixels
     resnet   ResNet-20: three stages of three basic blocks, 16, 32 and 64 channels

@@ -36,6 +36,6 @@ def fingerprint(digests: NDArray[np.uint8], run: str) -> str:
 
 def account_name(data: PrivateImages) -> str:
     """The path or name of the set; arrays in memory have none and go by their content."""
-    if data.spec.name != "arrays":
+    if data.spec.name not in ("arrays", "images"):
         return data.spec.name
-    return "arrays-" + hashlib.blake2b(digests_of(data).tobytes(), digest_size=8).hexdigest()
+    return f"{data.spec.name}-" + hashlib.blake2b(digests_of(data).tobytes(), digest_size=8).hexdigest()

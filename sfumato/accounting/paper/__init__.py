@@ -4,12 +4,12 @@ Each function returns {"epsilon": ..., "note": ...}; the note begins with `LABEL
 Where a paper's epsilon depends on the data it is a `PrivateNumber` and cannot be printed.
 """
 
-from sfumato.accounting.paper.datalens import datalens, datalens_queries
-from sfumato.accounting.paper.dp_swd import dp_swd, projection_sensitivity, swd_bound
-from sfumato.accounting.paper.dpaf import dpaf, dpaf_step
-from sfumato.accounting.paper.gs_wgan import gs_wgan, gs_wgan_fix_a, gs_wgan_fix_b, gs_wgan_sound
+from sfumato.accounting.paper.datalens_votes import datalens, datalens_queries
+from sfumato.accounting.paper.dpaf_steps import dpaf, dpaf_step
+from sfumato.accounting.paper.gs_wgan_draws import gs_wgan, gs_wgan_fix_a, gs_wgan_fix_b, gs_wgan_sound
 from sfumato.accounting.paper.label import LABEL, Claim, claim, mironov
 from sfumato.accounting.paper.pate_family import g_pate, g_pate_sound_mu, pate_gan, pate_gan_sound_mu
+from sfumato.accounting.paper.projections import dp_swd, projection_sensitivity, swd_bound
 from sfumato.accounting.paper.survey import mean_embedding, mean_embedding_add_remove, survey_replace_one
 
 __all__ = [

@@ -14,9 +14,7 @@ def g_pate_sound_mu(dimensions: int, threshold_sigma: float, answer_sigma: float
     return math.sqrt(samples * dimensions * (threshold_sigma**-2 + 2 * answer_sigma**-2))
 
 
-def g_pate(
-    dimensions: int, threshold_sigma: float, answer_sigma: float, samples: int, delta: float = 1e-5
-) -> Claim:
+def g_pate(dimensions: int, threshold_sigma: float, answer_sigma: float, samples: int, delta: float = 1e-5) -> Claim:
     """The part of G-PATE's accounting that does not look at votes, with its conversion."""
     reason = (
         "the paper reports the data-dependent epsilon, which may not be released; this is its data-independent bound, "

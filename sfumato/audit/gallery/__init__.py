@@ -1,0 +1,60 @@
+"""The gallery: planted bugs, each beside a correct twin that differs in the bug alone.
+
+The same auditors look at both. They must catch the bug by the check that is meant to and pass the twin; two
+controls must pass altogether.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sfumato.audit.bounds import SIGNIFICANCE
+from sfumato.audit.examine import examine
+from sfumato.audit.gallery import data, gradients, noises, sampling, votes
+from sfumato.audit.gallery.common import Bug
+from sfumato.audit.subject import Finding
+
+__all__ = ["BUGS", "Bug", "control_alarms", "look", "run"]
+
+BUGS: tuple[Bug, ...] = tuple(
+    sorted((*noises.BUGS, *votes.BUGS, *gradients.BUGS, *sampling.BUGS, *data.BUGS), key=lambda bug: bug.id)
+)
+GAMES = 2 * 2 * len(BUGS)  # at most a step and an end-to-end game for each bug and twin
+ALPHA = SIGNIFICANCE / GAMES
+
+
+def look(bug: Bug, planted: bool, seed: int) -> list[Finding]:
+    """What the auditors find in a bug, or in its twin."""
+    return examine(bug.build(planted), level=bug.level, seed=seed, draws=bug.draws, runs=bug.runs, alpha=ALPHA)
+
+
+def run(seed: int = 0, only: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    """One row a bug: whether it was caught by a check that must catch it, while its twin passes."""
+    wanted = None if only is None else set(only)
+    return [_row(bug, seed) for bug in BUGS if wanted is None or bug.id in wanted]
+
+
+def _row(bug: Bug, seed: int) -> dict[str, Any]:
+    found, twin = look(bug, True, seed), look(bug, False, seed)
+    convicting = [f for f in found if not f.ok and (not bug.by or f.check in bug.by)]
+    verdict = "caught" if convicting else "pass"
+    twin_verdict = "pass" if all(f.ok for f in twin) else "caught"
+    shown = convicting[0] if convicting else max(found, key=lambda f: f.level)
+    return {
+        "id": bug.id, "name": bug.name, "expected": bug.expected, "verdict": verdict, "twin": twin_verdict,
+        "ok": verdict == bug.expected and twin_verdict == "pass", "level": shown.level,
+        "by": sorted({f.check for f in convicting}), "detail": f"{shown.check}: {shown.detail}",
+        "twin_detail": "; ".join(f"{f.check}: {f.detail}" for f in twin if not f.ok) or "nothing found",
+    }  # fmt: skip
+
+
+def control_alarms(seeds: Iterable[int], *, twins: bool = False) -> list[str]:
+    """False alarms of the two controls, or of all correct twins too, over many seeds."""
+    subjects = [(bug, planted) for bug in BUGS for planted in (True, False) if not (planted and bug.by)]
+    if not twins:
+        subjects = [(bug, planted) for bug, planted in subjects if not bug.by]
+    return [
+        f"{bug.id}, seed {seed}: {f.check}, {f.detail}"
+        for seed in seeds for bug, planted in subjects for f in look(bug, planted, seed) if not f.ok
+    ]  # fmt: skip

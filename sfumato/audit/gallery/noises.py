@@ -1,0 +1,91 @@
+"""Bugs in the noise: too little, in the wrong places, from a public seed, or used twice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.audit.gallery.common import Bug, add_noise, clipped, declared, vector_pairs
+from sfumato.audit.subject import Array, Subject
+from sfumato.privacy.bounds import Bound
+from sfumato.privacy.mechanisms import Gaussian
+
+D, RANKS, STEPS = 16, 4, 4
+BOUND, NOISE = Bound(1.0), Gaussian(1.0)
+ZEROS = np.zeros((8, D))
+
+
+def _sum(name: str, release: object, **parts: object) -> Subject:
+    """A sum of clipped records, released by `release(data)`; all claims are those of the real parts."""
+    claims = dict(declared=declared(BOUND), sigma=NOISE.std(BOUND), grid=BOUND.grid)
+    given = dict(pairs=vector_pairs(D), exact=lambda data: clipped(data, BOUND), nothing=(ZEROS,))
+    return Subject(name=name, release=release, **(claims | given | parts))  # type: ignore[arg-type]
+
+
+def halved(bug: bool) -> Subject:
+    """Noise of half the declared scale."""
+    mechanism = Gaussian(0.5 if bug else 1.0)
+    return _sum("halved noise", lambda data: add_noise(clipped(data, BOUND), mechanism, BOUND))
+
+
+def selected(bug: bool) -> Subject:
+    """Noise on the coordinates that carry a signal, and on no others."""
+
+    def release(data: Array) -> Array:
+        value = clipped(data, BOUND)
+        noisy = add_noise(value, NOISE, BOUND)
+        return np.where(value != 0, noisy, 0.0) if bug else noisy
+
+    return _sum("selected coordinates", release)
+
+
+def by_rank(bug: bool) -> Subject:
+    """Each of four ranks adds noise for its share of the average; only one draw after the reduction is right."""
+
+    def release(data: Array) -> Array:
+        parts = [clipped(part, BOUND) for part in np.array_split(data, RANKS)]
+        if bug:
+            return sum(add_noise(part, Gaussian(NOISE.multiplier / RANKS), BOUND) for part in parts)  # type: ignore[return-value]
+        return add_noise(sum(parts), NOISE, BOUND)  # type: ignore[arg-type]
+
+    return _sum("noise by rank", release)
+
+
+def public_seed(bug: bool) -> Subject:
+    """Noise from the experiment's seed."""
+
+    def release(data: Array) -> Array:
+        value = clipped(data, BOUND)
+        if bug:  # rounded to the grid like the real one: only its source is wrong
+            return value + np.rint(np.random.normal(size=D) / BOUND.grid) * BOUND.grid  # noqa: NPY002
+        return add_noise(value, NOISE, BOUND)
+
+    return _sum("public seed", release)
+
+
+def reused(bug: bool) -> Subject:
+    """One draw of noise for all four classes of a release."""
+
+    def release(data: Array) -> Array:
+        value = np.stack([clipped(data, BOUND), *np.zeros((STEPS - 1, D))])
+        if bug:
+            return value + add_noise(np.zeros(D), NOISE, BOUND)
+        return add_noise(value, NOISE, BOUND)
+
+    exact = lambda data: np.stack([clipped(data, BOUND), *np.zeros((STEPS - 1, D))])  # noqa: E731
+    return _sum("noise reused", release, exact=exact)
+
+
+def correct(bug: bool) -> Subject:
+    """No bug at all: the control that guards against false alarms."""
+    return _sum("correct", lambda data: add_noise(clipped(data, BOUND), NOISE, BOUND),
+                projected=lambda exact, u, n: add_noise(np.tile(exact, (n, 1)), NOISE, BOUND) @ u)  # fmt: skip
+
+
+BUGS = (
+    Bug("B01", "noise standard deviation halved", halved, ("noise scale", "step audit")),
+    Bug("B08", "noise only on selected coordinates", selected, ("noise coverage",)),
+    Bug("B11", "noise added wrongly on each rank", by_rank, ("noise scale", "step audit")),
+    Bug("B15", "public noise seed", public_seed, ("replay",)),
+    Bug("B16", "noise reused across classes", reused, ("noise correlation",)),
+    Bug("B27", "correct mechanism, 50 000 draws", correct, draws=50_000),
+)
