@@ -1,4 +1,4 @@
-"""Choosing settings without a hidden cost: on public or made-up data for free, on private data as a charged selection."""
+"""Choosing settings without a hidden cost: free on public or made-up data, a charged selection on private data."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ JUDGED = 2000  # synthetic images that a classifier learns from when a run is ju
 
 
 def tune(
-    name: str, grid: Mapping[str, Sequence[str]], budget: Budget, *, data: str | None = None, spec: DataSpec | None = None,
-    labels: str = "uniform", private: bool = False, mean: float = 10, shape: float = 1, seed: int = 0,
-    progress: Silent | None = None, out: str = "release", count: int = 10_000, format: str = "png", ledger: str | None = None, **options: Any,
+    name: str, grid: Mapping[str, Sequence[str]], budget: Budget, *,
+    data: str | None = None, spec: DataSpec | None = None, labels: str = "uniform",
+    private: bool = False, mean: float = 10, shape: float = 1, seed: int = 0, progress: Silent | None = None,
+    out: str = "release", count: int = 10_000, format: str = "png", ledger: str | None = None, **options: Any,
 ) -> list[Trial] | Release:  # fmt: skip
     """Rank the grid for free on public or made-up images, or, with `private`, release the best of a charged selection.
 

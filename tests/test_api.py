@@ -36,7 +36,8 @@ def test_fit_is_sugar_over_synthesize():
 
 def test_a_release_reads_back_in_a_new_process(tmp_path):
     synthesize(DPMERF(**TINY), arrays(), Budget(2.0), count=9, out=tmp_path / "release")
-    line = f"from sfumato import Release; print(Release.load({str(tmp_path / 'release')!r}).sample(4, seed=2).pixels.sum())"
+    place = str(tmp_path / "release")
+    line = f"from sfumato import Release; print(Release.load({place!r}).sample(4, seed=2).pixels.sum())"
     out = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True).stdout
     assert int(out) == Release.load(tmp_path / "release").sample(4, seed=2).pixels.sum()
 

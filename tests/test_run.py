@@ -22,7 +22,8 @@ def test_a_checkpoint_brings_back_nested_state_bit_for_bit(tmp_path):
     optimiser = torch.optim.Adam(net.parameters())
     net(torch.randn(4, 3)).sum().backward()
     optimiser.step()
-    state = {"net": net.state_dict(), "optimiser": optimiser.state_dict(), "n": 3, "none": None, "words": ["a", 1.5, True]}
+    plain = {"n": 3, "none": None, "words": ["a", 1.5, True]}
+    state = {"net": net.state_dict(), "optimiser": optimiser.state_dict(), **plain}
     checkpoint.save(tmp_path / "c", state)
     back = checkpoint.load(tmp_path / "c")
     assert torch.equal(back["net"]["weight"], net.weight)

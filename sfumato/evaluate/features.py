@@ -70,15 +70,20 @@ def pixels(shape: tuple[int, int, int]) -> Space:
 
 
 def classifier_space(network: nn.Module, shape: tuple[int, int, int], device: str = "cpu") -> Space:
-    """The layer before the last of a classifier that has `features(x)` for x in [0, 1]."""
-    import torch
+    """The layer before the last of a classifier of one seed (`networks.build`, `networks.single`)."""
+    from sfumato.evaluate.networks import scaled
 
     network = network.to(device).eval()
-    prepare = scaled
-    run = _runner(network.features, prepare, device)  # type: ignore[arg-type]
-    with torch.inference_mode():
-        dim = run(np.zeros((2, *shape), dtype=np.uint8)).shape[1]
+    run = _runner(lambda x: _one(network[:-1](x)), scaled, device)  # type: ignore[index]
+    dim = run(np.zeros((2, *shape), dtype=np.uint8)).shape[1]
     return Space("classifier", dim, fingerprint(network), run, 512, "a classifier trained on the real data")
+
+
+def _one(x: Tensor) -> Tensor:
+    """The rows of a network of one seed, whose outputs are (seeds, n, values)."""
+    if x.dim() == 3 and len(x) != 1:
+        raise ValueError(f"Expected a classifier of one seed, found {len(x)}; take one with networks.single.")
+    return x[0] if x.dim() == 3 else x
 
 
 def public_network(name: str, weights: str | Path | None = None, device: str = "cpu") -> Space:
@@ -111,20 +116,14 @@ def _runner(network: Any, prepare: Callable[[Tensor], Tensor], device: str, colo
     return run
 
 
-def scaled(images: Tensor) -> Tensor:
-    """uint8 -> [0, 1]."""
-    return images.float() / 255
-
-
-def probabilities(network: nn.Module, images: np.ndarray, device: str = "auto", batch: int = 512) -> np.ndarray:
-    """Class probabilities (n, classes) of a classifier that takes images in [0, 1] to logits."""
-    import torch
-
+def predicted(network: nn.Module, images: np.ndarray, device: str = "auto", batch: int = 512) -> np.ndarray:
+    """Class probabilities (n, classes) by a classifier of one seed."""
+    from sfumato.evaluate.networks import probabilities, scaled
     from sfumato.run.run import pick_device
 
     device = pick_device(device)
     network = network.to(device).eval()
-    run = _runner(lambda x: torch.softmax(network(x).double(), 1), scaled, device)
+    run = _runner(lambda x: probabilities(_one(network(x))), scaled, device)
     return np.concatenate([run(images[i : i + batch]) for i in range(0, len(images), batch)]).astype(np.float64)
 
 

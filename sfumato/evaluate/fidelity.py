@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.evaluate.cache import features as features_of
-from sfumato.evaluate.features import Space, check_names, probabilities, space
+from sfumato.evaluate.features import Space, check_names, predicted, space
 from sfumato.evaluate.results import Measured, over_seeds
 
 if TYPE_CHECKING:
     from torch import nn
 
 GROUPS = 10  # left out one at a time for the interval of FID
-LIMIT = 10_000  # images of each kind described
+LIMITS = {"cuda": 10_000, "cpu": 2_500}  # images of each kind described, unless asked for more
 
 
 def fidelity(
@@ -37,21 +37,24 @@ def fidelity(
     device: str = "auto",
     seed: int = 0,
     progress: Any = None,
-    limit: int = LIMIT,
+    limit: int | None = None,
     k: int = 3,
     weights: dict[str, str] | None = None,
     cache: bool = False,
 ) -> dict[str, Measured]:
     """Every number with its interval, under names like "fid/efficientnet-lite0".
 
-    `classifier` takes images in [0, 1] to logits and has `features`; with it comes "inception-score". `cache` keeps the
-    features of the real images in the private cache folder. At most `limit` images of each kind are looked at.
+    `classifier` is a network of one seed trained on real data (`networks.single`); with it comes "inception-score".
+    `weights` are files of public networks by name of the space. `cache` keeps the features of the real images in the
+    private cache folder. At most `limit` images of each kind are looked at, drawn by `seed`: 10,000 with CUDA, else
+    2,500. FID depends on that number, which its note tells.
     """
     from sfumato.run.progress import Silent
     from sfumato.run.run import pick_device
 
     device, progress = pick_device(device), progress or Silent()
     wanted, random = check_names(features), np.random.default_rng(seed)
+    limit = limit or LIMITS["cuda" if device.startswith("cuda") else "cpu"]
     real, fake = _some(real, limit, random), _some(fake, limit, random)
     made: dict[str, Measured] = {}
     for name in wanted:
@@ -61,7 +64,7 @@ def fidelity(
         two = where(fake, lambda done: progress.advance(len(real) + done))
         made |= compare(one, two, where, k=k, device=device, seed=seed)
     if classifier is not None:
-        made["inception-score"] = inception_score(probabilities(classifier, fake, device))
+        made["inception-score"] = inception_score(predicted(classifier, fake, device))
     return made
 
 
@@ -90,8 +93,8 @@ def frechet(mean_1: np.ndarray, cov_1: np.ndarray, mean_2: np.ndarray, cov_2: np
     >>> frechet(np.zeros(2), np.eye(2), np.array([3.0, 4.0]), 4 * np.eye(2))
     27.0
     """
-    root = _root(cov_1, device)
-    middle = np.sqrt(np.maximum(_eigenvalues(root @ cov_2 @ root, device), 0)).sum()
+    half = _half(cov_1, device)
+    middle = np.sqrt(np.maximum(_eigenvalues(half.T @ cov_2 @ half, device), 0)).sum()
     gap = float(((mean_1 - mean_2) ** 2).sum())
     return max(0.0, float(gap + np.trace(cov_1) + np.trace(cov_2) - 2 * middle))
 
@@ -103,11 +106,16 @@ def _tensor(matrix: np.ndarray, device: str) -> Any:
     return torch.as_tensor((matrix + matrix.T) / 2, dtype=torch.float64, device=device)
 
 
-def _root(matrix: np.ndarray, device: str) -> np.ndarray:
+def _half(matrix: np.ndarray, device: str) -> np.ndarray:
+    """H with HH' = matrix: any such half gives the same eigenvalues. Cholesky's is cheap and needs full rank."""
     import torch
 
-    values, vectors = torch.linalg.eigh(_tensor(matrix, device))
-    return ((vectors * values.clamp(min=0).sqrt()) @ vectors.T).cpu().numpy()
+    given = _tensor(matrix, device)
+    lower, failed = torch.linalg.cholesky_ex(given)
+    if not failed:
+        return lower.cpu().numpy()
+    values, vectors = torch.linalg.eigh(given)
+    return (vectors * values.clamp(min=0).sqrt()).cpu().numpy()
 
 
 def _eigenvalues(matrix: np.ndarray, device: str) -> np.ndarray:
@@ -213,17 +221,17 @@ def bootstrap_mean(name: str, each: np.ndarray, seed: int = 0, note: str = "", t
     return Measured(name, float(each.mean()), float(low), float(high), (), note)
 
 
-def inception_score(predicted: np.ndarray, splits: int = 10, seed: int = 0) -> Measured:
+def inception_score(chances: np.ndarray, splits: int = 10, seed: int = 0) -> Measured:
     """Mean over splits with its t interval; `values` are the splits, whose standard deviation papers print.
 
     >>> round(inception_score(np.tile(np.eye(4), (50, 1)), splits=1).mean, 6)
     4.0
     """
-    order = np.random.default_rng(seed).permutation(len(predicted))
-    splits = max(1, min(splits, len(predicted) // 2))
-    values = [_score(predicted[part].astype(np.float64)) for part in np.array_split(order, splits)]
+    order = np.random.default_rng(seed).permutation(len(chances))
+    splits = max(1, min(splits, len(chances) // 2))
+    values = [_score(chances[part].astype(np.float64)) for part in np.array_split(order, splits)]
     spread = float(np.std(values))
-    return over_seeds("inception-score", values, low=1.0, high=float(predicted.shape[1]),
+    return over_seeds("inception-score", values, low=1.0, high=float(chances.shape[1]),
                       note=f"{splits} splits, standard deviation {spread:.3g}")  # fmt: skip
 
 

@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 Shape = tuple[int, int, int]
 LARGE = 48  # images from this size on are halved by the first layer of the residual networks
@@ -202,20 +201,31 @@ def join(single: list[Tensor]) -> Tensor:
     return single[0] if single[0].dim() == 0 else torch.cat(single)
 
 
-def single(net: nn.Module, name: str, shape: Shape, classes: int, at: int, seeds: int) -> nn.Module:
-    """The copy number `at` of a network of several seeds, as a network of its own."""
+class Judge(nn.Module):
+    """One trained copy as an ordinary classifier: images in [0, 1] -> logits, and the layer before the last."""
+
+    def __init__(self, net: nn.Sequential) -> None:
+        super().__init__()
+        self.body, self.head = net[:-1], net[-1]
+
+    def features(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) in [0, 1] -> (B, width)."""
+        return self.body(x.mul(2).sub(1).contiguous(memory_format=torch.channels_last))[0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.features(x)[None])[0]
+
+
+def judge(net: nn.Module, name: str, shape: Shape, classes: int, at: int, seeds: int) -> Judge:
+    """The copy number `at` of a network of several seeds."""
     one = NETWORKS[name](1, shape, classes)
-    state = {key: value if value.dim() == 0 else value.chunk(seeds)[at].clone() for key, value in
-             net.state_dict().items()}  # fmt: skip
+    state = {k: v if v.dim() == 0 else v.chunk(seeds)[at].clone() for k, v in net.state_dict().items()}
     one.load_state_dict(state)
-    return one.to(next(net.parameters()).device).eval()
+    one.to(next(net.parameters()).device, memory_format=torch.channels_last)
+    return Judge(one).eval()  # type: ignore[arg-type]
 
 
 def scaled(pixels: Tensor) -> Tensor:
     """uint8 pixels, by fixed constants, to [-1, 1]."""
     return pixels.float().div_(127.5).sub_(1)
 
-
-def probabilities(logits: Tensor) -> Tensor:
-    """Softmax over classes, in float64."""
-    return F.softmax(logits.double(), -1)

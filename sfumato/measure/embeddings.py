@@ -24,5 +24,5 @@ class RandomFourier:
         return self
 
     def __call__(self, images: Tensor, labels: Tensor | None = None) -> Tensor:
-        angle = images.flatten(1) @ self.frequencies
+        angle = images.flatten(1) @ self.frequencies.to(images.dtype)
         return torch.cat([angle.cos(), angle.sin()], 1) / math.sqrt(angle.shape[1])

@@ -116,4 +116,7 @@ class _Inside:
         """Images in [0, 1]: a fixed public scaling, never one learned from the data."""
         assert self._data is not None
         pixels = torch.from_numpy(self._data.read(rows)).to(self._device)
-        return pixels.float().div_(255), torch.from_numpy(self._data.labels[rows]).to(self._device)
+        # With a private count a missing record moves the others to other places of a batch, where a matrix product
+        # may round otherwise. In float64 that is far below the grid; with a public count places do not move.
+        exact = torch.float32 if self._spec.count_public else torch.float64
+        return pixels.to(exact).div_(255), torch.from_numpy(self._data.labels[rows]).to(self._device)

@@ -1,0 +1,278 @@
+"""The whole evaluation of a release against real data: utility, fidelity, attacks, in one report."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato import __version__
+from sfumato.errors import InputError
+from sfumato.evaluate.real import Real, open_real
+from sfumato.evaluate.results import Report
+from sfumato.evaluate.utility import PROTOCOLS, check_classifiers, default_classifiers, gaps, utility
+from sfumato.run.progress import Silent
+from sfumato.types import Images
+
+if TYPE_CHECKING:
+    from sfumato.release import Release
+
+METRICS = ("utility", "fidelity", "attacks")
+FILE = "evaluation.json"
+MOST_SEEDS = 50
+
+
+def evaluate(
+    release_folder: str | Path,
+    data: Any,
+    *,
+    test: Any = None,
+    protocol: str = "fixed",
+    classifiers: Sequence[str] | None = None,
+    metrics: Sequence[str] | None = None,
+    seeds: int = 3,
+    device: str = "auto",
+    out: str | Path | None = None,
+    groups: Any = None,
+    reference: bool = False,
+    progress: Silent | None = None,
+    split: str = "train",
+    test_split: str = "test",
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    weights: Mapping[str, str] | None = None,
+    ledger: str | Path | None = None,
+    command: str = "",
+    recipes: Mapping[str, Any] | None = None,
+) -> Report:
+    """Compare the synthetic images of a release with the real `data` it was made from.
+
+    The result describes the real data without any noise: it is internal. It is written to `out`, by default the folder
+    RELEASE-evaluation beside the release; nothing is ever written inside the release. `groups` names subgroups of
+    the test images, as a column of their metadata or as one name each. `reference` adds the row of a DC-GAN trained
+    without privacy. `recipes` replaces the fixed schedules, for tests.
+    """
+    from sfumato.release import Release
+    from sfumato.run.run import pick_device
+
+    device, progress = pick_device(device), progress or Silent()
+    chosen = check_metrics(metrics)
+    names = check_classifiers(classifiers if classifiers is not None else default_classifiers(device))
+    _check(protocol, seeds)
+    place = check_place(release_folder, out)
+    release = Release.load(release_folder)
+    real = open_real(data, release.images, test=test, split=split, test_split=test_split, label=label, groups=groups,
+                     ledger=ledger, progress=_counted(progress))  # fmt: skip
+    asked = {"protocol": protocol, "classifiers": list(names), "metrics": list(chosen), "seeds": seeds,
+             "device": device, "reference": reference}  # fmt: skip
+    work = _Work(release, real, names, seeds, protocol, device, progress, dict(recipes or {}))
+    found = work.sections(chosen, reference, features, weights)
+    about = {"software": f"sfumato {__version__}", "settings": asked, "release": _about_release(release),
+             "data": _about_data(real), "touched": touched(real)}  # fmt: skip
+    report = Report(about | found | {"seconds": work.seconds}, real.private, real.accesses, command)
+    write(report, place)
+    return report
+
+
+class _Work:
+    """The parts of one evaluation; networks trained on real data are shared between them."""
+
+    def __init__(
+        self, release: Release, real: Real, names: Sequence[str], seeds: int, protocol: str, device: str,
+        progress: Silent, recipes: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.release, self.real, self.names, self.seeds = release, real, names, seeds
+        self.protocol, self.device, self.progress, self.recipes = protocol, device, progress, recipes
+        self.seconds: dict[str, float] = {}
+        self._kept: dict[str, Any] = {}
+
+    def sections(self, chosen: Sequence[str], reference: bool, features: Any, weights: Any) -> dict[str, Any]:
+        """The asked-for sections."""
+        made: dict[str, Any] = {}
+        if "utility" in chosen:
+            made["utility"] = self._timed("utility", lambda: self._utility(reference))
+        if "fidelity" in chosen:
+            made["fidelity"] = self._timed("fidelity", lambda: self._fidelity(features, weights))
+        if "attacks" in chosen:
+            made["attacks"] = self._timed("attacks", self._attacks)
+        return made
+
+    def _timed(self, name: str, act: Callable[[], Any]) -> Any:
+        start = time.monotonic()
+        try:
+            return act()
+        finally:
+            self.seconds[name] = round(time.monotonic() - start, 1)
+
+    def _utility(self, reference: bool) -> dict[str, Any]:
+        fake, real = self.release.images, self.real.train
+        assert real is not None
+        synthetic = self._train(fake.pixels, fake.labels)
+        on_real = self._train(real.pixels, real.labels, keep=self._kept)
+        made = {"synthetic": synthetic, "real": on_real, "reference": None, "gap_to_reference": None,
+                "gap_to_real": gaps(synthetic, on_real, "real minus synthetic")}  # fmt: skip
+        if reference:
+            row = self._reference(len(fake))
+            made |= {"reference": row, "gap_to_reference": gaps(synthetic, row, "DC-GAN minus synthetic")}
+        return made
+
+    def _train(self, pixels: np.ndarray, labels: np.ndarray, keep: dict[str, Any] | None = None) -> dict[str, Any]:
+        test = self.real.test
+        return utility(
+            pixels, labels, test.pixels, test.labels, classes=self.release.images.classes, classifiers=self.names,
+            seeds=self.seeds, protocol=self.protocol, device=self.device, groups=self.real.groups,
+            recipes=self.recipes, progress=self.progress, keep=keep,
+        )  # fmt: skip
+
+    def _reference(self, count: int) -> dict[str, Any]:
+        from sfumato.evaluate.reference import reference
+
+        real = self.real.train
+        assert real is not None
+        made = reference(real.pixels, real.labels, classes=len(self.release.images.classes), count=count,
+                         device=self.device, training=self.recipes.get("reference"), progress=self.progress)  # fmt: skip
+        return self._train(*made) | {"trained_by": "a conditional DC-GAN on the real images, without privacy"}
+
+    def _fidelity(self, features: Sequence[str] | None, weights: Mapping[str, str] | None) -> dict[str, Any]:
+        try:
+            from sfumato.evaluate.fidelity import fidelity
+        except ImportError as error:
+            return {"skipped": f"not available here ({error.name})"}
+        real, fake = self.real.train, self.release.images
+        assert real is not None
+        spaces = list(features) if features is not None else _default_features(self.device)
+        values: dict[str, Any] = {}
+        skipped: dict[str, str] = {}
+        for name in spaces:
+            try:
+                values |= fidelity(real.pixels, real.labels, fake.pixels, fake.labels, features=[name],
+                                   classifier=self._judge() if name == "classifier" else None, device=self.device,
+                                   seed=0, progress=self.progress, weights=dict(weights or {}))  # fmt: skip
+            except InputError as error:
+                if features is not None:
+                    raise
+                skipped[name] = str(error)
+        return {"against": "training images", "features": spaces, "values": values, "skipped": skipped or None}
+
+    def _judge(self) -> Any:
+        """The CNN trained on real data, of the first seed."""
+        from sfumato.evaluate import stacked
+        from sfumato.evaluate.networks import judge
+
+        real, test, fake = self.real.train, self.real.test, self.release.images
+        if "cnn" not in self._kept:
+            self._kept["cnn"] = stacked.train(
+                "cnn", real.pixels, real.labels, test.pixels, test.labels, classes=len(fake.classes), seeds=[0],
+                device=self.device, recipe=self.recipes.get("cnn"), looks=1, progress=self.progress,
+            )  # fmt: skip
+        kept = self._kept["cnn"]
+        return judge(kept.network, "cnn", fake.pixels.shape[1:], len(fake.classes), 0, len(kept.logits))
+
+    def _attacks(self) -> dict[str, Any]:
+        """Training images are members; test images that are not among them are not."""
+        try:
+            from sfumato.evaluate.attacks import attacks
+        except ImportError as error:
+            return {"skipped": f"not available here ({error.name})"}
+        train, test, alone = self.real.train, self.real.test, ~self.real.shared
+        assert train is not None
+        if alone.sum() < 2:
+            return {"skipped": "every test image is a training image, so there are no non-members to compare with"}
+        classes = self.release.images.classes
+        members = Images(train.pixels, train.labels, classes)
+        strangers = Images(test.pixels[alone], test.labels[alone], classes)
+        return dict(attacks(self.release, members, strangers, kinds=None, device=self.device, seed=0,
+                            progress=self.progress))  # fmt: skip
+
+
+def _default_features(device: str) -> list[str]:
+    """The public network reads images of 224 pixels, which takes too long without a GPU."""
+    return ["classifier", "efficientnet-lite0"] if device.startswith("cuda") else ["classifier"]
+
+
+def check_metrics(metrics: Sequence[str] | None) -> tuple[str, ...]:
+    """The sections asked for, all unless named."""
+    for name in metrics or ():
+        if name not in METRICS:
+            raise InputError(f"Expected --metrics from {', '.join(METRICS)}, found '{name}'.")
+    return tuple(dict.fromkeys(metrics)) if metrics else METRICS
+
+
+def _check(protocol: str, seeds: int) -> None:
+    if protocol not in PROTOCOLS:
+        raise InputError(f"Expected --protocol as {' or '.join(PROTOCOLS)}, found '{protocol}'.")
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise InputError(f"Expected --seeds from 1 to {MOST_SEEDS}, found {seeds}.")
+
+
+def check_place(release: str | Path, out: str | Path | None, ending: str = "evaluation") -> Path:
+    """The folder to write, which is never the release or within it."""
+    inside = Path(release).resolve()
+    place = Path(out).absolute() if out is not None else inside.with_name(f"{inside.name}-{ending}")
+    if inside == place.resolve() or inside in place.resolve().parents:
+        raise InputError(f"{place} is within the release, which may be published; choose another --out.")
+    if place.exists() and not place.is_dir():
+        raise InputError(f"{place} is in the way: it is not a folder; choose another --out.")
+    above = next(parent for parent in (place, *place.parents) if parent.exists())
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(f"{above} cannot be written to; choose another --out.")
+    return place
+
+
+def write(report: Report, place: Path) -> Path:
+    """evaluation.json in its folder; a private one can be read by its owner alone."""
+    try:
+        place.mkdir(mode=0o700 if report.touches_private else 0o777, parents=True, exist_ok=True)
+        new = place / f".{FILE}.new"
+        mode = 0o600 if report.touches_private else 0o666
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+            file.write(report.text())
+        os.replace(new, place / FILE)
+    except OSError as error:
+        raise InputError(f"{place} cannot be written ({error.strerror}); choose another --out.") from error
+    return place / FILE
+
+
+def touched(real: Real) -> list[str]:
+    """What this evaluation looked at, in sentences."""
+    if not real.private:
+        return [f"Everything was computed from public data ({real.test.name}); nothing private was touched."]
+    lines = ["This evaluation touched private images and added no noise: keep it inside, do not publish it.",
+             f"The training images of {real.test.name if real.train is None else real.train.name} were read."]  # fmt: skip
+    if real.test.public:
+        return lines
+    times = "once" if real.accesses == 1 else f"{real.accesses} times, this one included"
+    lines.append(f"The private test set has been used {times}.")
+    if real.accesses > 1:
+        lines.append("Choosing a release by such numbers overstates how good it is.")
+    return lines
+
+
+def _about_release(release: Release) -> dict[str, Any]:
+    statement, images = release.statement, release.images
+    return {"method": statement["reproducibility"]["method"], "guarantee": statement["guarantee"],
+            "images": len(images), "shape": list(images.pixels.shape[1:]), "classes": list(images.classes)}  # fmt: skip
+
+
+def _about_data(real: Real) -> dict[str, Any]:
+    shared = int(real.shared.sum())
+    warnings = [f"{shared} test images are training images too: accuracy on them is no test."] if shared else []
+    return {"train": real.train.name if real.train else None, "train_records": len(real.train) if real.train else 0,
+            "test": real.test.name, "test_records": len(real.test), "public": not real.private,
+            "accesses": real.accesses, "shared": shared, "warnings": warnings}  # fmt: skip
+
+
+def _counted(progress: Silent) -> Callable[[int, int, str], None]:
+    """What `load` tells, on the display of an evaluation."""
+
+    def tell(done: int, total: int, what: str) -> None:
+        if done == 0:
+            progress.start(what, total or None)
+        else:
+            progress.advance(done)
+
+    return tell
