@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import __version__
 from sfumato.accounting.budget import Budget, Relation, Unit
-from sfumato.errors import InputError
+from sfumato.errors import AuditFailed, InputError
 from sfumato.types import DataSpec, Images
 
 if TYPE_CHECKING:
@@ -42,12 +42,15 @@ def synthesize(
     job: Job | None = None,
     resume: str | None = None,
     command: str | None = None,
+    key: str | Path | None = None,
+    signer: str | None = None,
 ) -> Release:
     """Learn a generator from private `data` within `budget` and return what may be published.
 
     The plan is made, and an impossible one refused, before a record is read; the budget is reserved in the ledger of
     the data before the first crossing. With `out` the release is also written there. `resume` names a run that was
-    stopped; everything else must then be as it was.
+    stopped; everything else must then be as it was. `key` is a file to sign the release with. Before anything is
+    reserved, the method is audited on made-up records (level 0), and refused if it does what it does not declare.
 
     >>> from sfumato import DPMERF, Budget
     >>> release = synthesize(DPMERF(features=20, steps=2), "digits", Budget(epsilon=5), count=20)
@@ -56,6 +59,7 @@ def synthesize(
     """
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
+    from sfumato.release.sign import read_key
     from sfumato.run.charged import charged
     from sfumato.run.job import Job
     from sfumato.run.run import Run
@@ -64,6 +68,9 @@ def synthesize(
     plan = make_plan(method, box.spec, budget)
     check_out(out, count, format)
     run = run or Run()
+    if key is not None:
+        read_key(key)
+    audit_first(method, plan, public)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     with charged(plan, box, job, ledger) as charge:
         run = replace(run, folder=job.folder, ledger=Ledger(plan), owned=charge.check)
@@ -75,9 +82,27 @@ def synthesize(
         charge.check()
         release = bundle(generator, images, state(plan, barrier.noise.source, public, charge.others()), run.kept)
         if out is not None:
-            _save(release, job, Path(out), format, command)
+            _save(release, job, Path(out), format=format, command=command, key=key, signer=signer)
         charge.finish()
     return release
+
+
+def audit_first(method: Method, plan: Plan, public: PublicImages | None) -> None:
+    """Refuse a method that is caught doing other than it declares; each kind of run is audited once a process."""
+    from sfumato.audit import level0
+
+    shape = (plan.data.shape, len(plan.data.classes), plan.data.unit, plan.data.count_public, plan.budget.relation)
+    asked = (type(method), tuple(sorted(method.settings().items())), method.labels.kind, shape)
+    if asked in _AUDITED:
+        return
+    failed = [row for row in level0(method, plan.data, plan.budget, plan=plan, public=public).rows if not row.ok]
+    if failed:
+        why = f"{failed[0].check}, {failed[0].detail}"
+        raise AuditFailed(f"{plan.method} is refused by its audit before anything is spent: {why}.")
+    _AUDITED.add(asked)
+
+
+_AUDITED: set[Any] = set()
 
 
 def make_plan(method: Method, spec: DataSpec, budget: Budget) -> Plan:
@@ -145,13 +170,6 @@ def budget_of(
         if total is not None:
             accounts.set_total(name, digests, total)
         return accounts.show(name, digests) | {"throw_away": box.spec.public and ledger is None}
-
-
-def tune(*args: Any, **options: Any) -> Any:
-    """Choose settings at no hidden cost; see `sfumato.tune.tune`."""
-    from sfumato.tune import tune as choose
-
-    return choose(*args, **options)
 
 
 def methods() -> list[dict[str, Any]]:
@@ -250,10 +268,10 @@ def _weights_hash(generator: Any) -> str:
     return digest.hexdigest()
 
 
-def _save(release: Release, job: Job, out: Path, format: str, command: str | None) -> None:
+def _save(release: Release, job: Job, out: Path, **options: Any) -> None:
     job.manifest["weights"] = _weights_hash(release.generator)
     job.store()
-    release.save(out, format=format, command=command)
+    release.save(out, **options)
 
 
 def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) -> Release | None:
@@ -299,3 +317,25 @@ def _rebuilt(
     method = cls(**(made["settings"] | parse(cls, changes)), labels=prior)
     data = made["data"] | {"shape": tuple(made["data"]["shape"]), "classes": tuple(made["data"]["classes"])}
     return method, DataSpec(**data | {"unit": Unit(data["unit"])}), make_budget(**made["budget"])
+
+
+# Verbs that live in packages of their own, imported when they are first asked for.
+_ELSEWHERE = {
+    "audit_gallery": ("sfumato.audit.gallery", "run"),
+    "audit_method": ("sfumato.audit", "check"),
+    "audit_release": ("sfumato.audit.attack", "attack"),
+    "evaluate": ("sfumato.evaluate.evaluate", "evaluate"),
+    "make_key": ("sfumato.release.sign", "make_key"),
+    "publish_accuracy": ("sfumato.evaluate.publish", "publish_accuracy"),
+    "tune": ("sfumato.tune", "tune"),
+    "verify": ("sfumato.release.verify", "verify"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module 'sfumato.api' has no attribute '{name}'")
+    module, function = _ELSEWHERE[name]
+    return getattr(import_module(module), function)

@@ -43,6 +43,8 @@ class Request:
     device: str = "auto"
     ledger: str | None = None
     out: str = "release"
+    sign: str | None = None
+    signer: str | None = None
 
     @property
     def unit(self) -> Unit:
@@ -93,8 +95,9 @@ def carry_out(request: Request, progress: Silent | None = None) -> Release:
     with request.load(_shown(progress)) as box:
         plan_for(request, box.spec)
         ledger = str(Path(request.ledger).absolute()) if request.ledger else None
+        sign = str(Path(request.sign).absolute()) if request.sign else None
         places = {"data": _absolute(request.data), "ledger": ledger, "out": str(Path(request.out).absolute())}
-        kept = asdict(request) | places
+        kept = asdict(request) | places | {"sign": sign}
         return _go(Request(**kept), box, Job.create(kept, ledger), progress)
 
 
@@ -126,13 +129,14 @@ def _go(request: Request, box: PrivateImages, job: Any, progress: Silent | None)
         make_budget(request.epsilon, request.delta, request.relation, box.spec.unit),
         Run(device=request.device, seed=request.seed, progress=progress or Silent()),
         count=request.count, public=public, out=request.out, format=request.format, ledger=request.ledger,
-        job=job, command=request.command(),
+        job=job, command=request.command(), key=request.sign, signer=request.signer,
     )  # fmt: skip
 
 
 def _check(request: Request) -> None:
     """All that can be refused without reading the data is refused first."""
     from sfumato.api import check_out
+    from sfumato.release.sign import check_signer, read_key
     from sfumato.run.run import pick_device
 
     make_budget(request.epsilon, request.delta, request.relation, request.unit)
@@ -140,6 +144,11 @@ def _check(request: Request) -> None:
     make_method(request.method, request.settings, None if Path(request.labels).is_file() else request.labels)
     check_out(request.out, request.count, request.format)
     pick_device(request.device)
+    if request.sign is not None:
+        read_key(request.sign)
+        check_signer(request.signer)
+    elif request.signer is not None:
+        raise InputError("A signer needs a key; add --sign FILE, made by `sfumato keygen FILE`.")
     if (request.public is None) != (request.provenance is None):
         raise InputError("Public data and their provenance go together: give both --public DATA and --provenance TEXT.")
 

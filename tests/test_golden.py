@@ -87,7 +87,7 @@ def test_datalens_queries(k, sigma, epsilon, by_paper, by_balle, exact, at_paper
 def test_one_datalens_query():
     event = [plain(5000, 2 * math.sqrt(200))]
     assert accountant.epsilon(event, DELTA) == pytest.approx(0.01438, abs=5e-6)
-    assert accountant.epsilon(event, DELTA, "rdp_balle") == pytest.approx(0.01645, abs=1e-4)
+    assert accountant.epsilon(event, DELTA, "rdp_balle") == pytest.approx(0.01645, abs=6e-5)
     assert paper.datalens(200, 5000, DELTA)["epsilon"] == pytest.approx(0.02716, abs=5e-6)
 
 
@@ -97,13 +97,18 @@ def test_what_exact_accounting_saves():
         exact = gaussian.mu_of(epsilon, DELTA)
         assert 1 - root / exact == pytest.approx(saved, abs=6e-4)
         assert (exact / root) ** 2 == pytest.approx(gained, abs=1.5e-3)
-    assert 5000 * 0.20406 / 0.26805 == pytest.approx(3806, abs=1)
+    assert pytest.approx(3806, abs=1) == 5000 * 0.20406 / 0.26805
 
 
-@pytest.mark.parametrize(("sigma", "discrete", "continuous"), [(50, 1.55588, 1.55498), (10, 9.99745, 9.99726)])
-def test_discrete_gaussian(sigma, discrete, continuous):
+@pytest.mark.parametrize(("sigma", "buckets", "continuous"), [(50, 1.55588, 1.55498), (10, 9.99745, 9.99726)])
+def test_discrete_gaussian(sigma, buckets, continuous):
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    # Rounding every loss up gives the larger number; connecting the dots shows that it was the rounding's.
+    rounded = pld.from_discrete_gaussian_mechanism(sigma, 2).self_compose(100).get_epsilon_for_delta(DELTA)
+    assert rounded == pytest.approx(buckets, abs=6e-6)
     event = Event("discrete-gaussian", sigma, 2.0, 2.0, ADD, times=100, shift=(1, 2))
-    assert accountant.profile_by([event], "pld", 1e-4).epsilon(DELTA) == pytest.approx(discrete, rel=3e-4)
+    assert accountant.epsilon([event], DELTA) == pytest.approx(continuous, abs=5e-5)
     assert accountant.epsilon([plain(sigma, 2.0, 100)], DELTA) == pytest.approx(continuous, abs=6e-6)
 
 
@@ -144,7 +149,7 @@ def test_one_event_two_meanings_in_the_library():
     from dp_accounting.rdp import RdpAccountant
 
     event = SelfComposedDpEvent(GaussianDpEvent(2.0), 100)
-    doubled = PLDAccountant(NeighboringRelation.REPLACE_ONE).compose(event).get_epsilon(DELTA)
+    doubled = PLDAccountant(NeighboringRelation.REPLACE_ONE, 1e-2).compose(event).get_epsilon(DELTA)
     same = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE).compose(event).get_epsilon(DELTA)
     assert doubled == pytest.approx(91.8, abs=0.1) and same == pytest.approx(35.1, abs=0.1)
     # Ours: the absolute sensitivity says which is meant, in every accountant.
@@ -156,8 +161,6 @@ def test_one_event_two_meanings_in_the_library():
 
 
 def test_teachers_may_be_sampled_at_no_cost():
-    rate = accountant.epsilon([Event("gaussian", 100, 2.0, 1.0, REPLACE, 0.02, 1)], DELTA)
-    assert rate >= 0
     k, queries = 200, 1301
     everyone = accountant.epsilon([plain(5000, 2 * math.sqrt(k), queries, REPLACE)], DELTA)
     some = Event("gaussian", 100, 2 * math.sqrt(k), math.sqrt(k), REPLACE, 0.02, queries)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import os
 import random
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from sfumato import DPMERF, Budget, api
 from sfumato.accounting.budget import Relation
@@ -20,6 +23,7 @@ from sfumato.errors import InputError
 from sfumato.release import Release, make_key, verify
 from sfumato.release.gate import json_text
 from sfumato.release.hashes import make_hashes
+from sfumato.release.pictures import decode_one, png
 from sfumato.release.statement import make_statement
 
 CHECKS = ("contents", "hashes", "signature", "guarantee", "statement", "documents", "generator", "images")
@@ -27,9 +31,8 @@ CHECKS = ("contents", "hashes", "signature", "guarantee", "statement", "document
 
 @pytest.fixture(scope="module")
 def made() -> Release:
-    """A small real release of a public set, with two crossings of two kinds."""
-    method = DPMERF(features=10, steps=1, labels=LabelPrior("private", None, 0.5))
-    return api.synthesize(method, "digits", Budget(epsilon=2), count=11)
+    """A small real release of a public set."""
+    return api.synthesize(DPMERF(features=10, steps=1), "digits", Budget(epsilon=2), count=6)
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +72,15 @@ def test_a_signed_release_is_accepted(signed: Path, key: tuple[Path, str]) -> No
     assert verify(signed).signed_by == key[1] and "'Ann'" in verify(signed).rows[2][2]
 
 
+def test_two_crossings_of_two_kinds_are_accepted(tmp_path: Path) -> None:
+    method = DPMERF(features=10, steps=1, labels=LabelPrior("private", None, 0.5))
+    api.synthesize(method, "digits", Budget(epsilon=2), count=6, out=tmp_path / "release")
+    assert refused(tmp_path / "release") == {}
+    statement = json.loads((tmp_path / "release" / "privacy.json").read_text())
+    assert [event["mechanism"] for event in statement["mechanisms"]["accounted"]] == ["gaussian", "discrete-gaussian"]
+    assert statement["guarantee"]["mu"] is None and 0 < statement["guarantee"]["advantage"] < 0.4
+
+
 def test_no_local_path_is_in_the_command(signed: Path) -> None:
     command = json.loads((signed / "privacy.json").read_text())["reproducibility"]["command"]
     assert command == "sfumato synthesize digits --epsilon 2 --out out"
@@ -84,7 +96,7 @@ def test_another_key_is_refused(signed: Path, fresh: Path, tmp_path: Path) -> No
 def test_a_release_saved_again_and_a_refit_are_accepted(signed: Path, tmp_path: Path) -> None:
     Release.load(signed).save(tmp_path / "again", "png")
     assert refused(tmp_path / "again") == {}
-    api.refit(signed, tmp_path / "refit", count=11, settings={"steps": "2"})
+    api.refit(signed, tmp_path / "refit", count=6, settings={"steps": "2"})
     assert refused(tmp_path / "refit") == {}
 
 
@@ -103,7 +115,7 @@ def _spoilt(data: bytes, chance: random.Random) -> list[bytes]:
 
 def test_any_changed_byte_of_any_file_is_refused(signed: Path) -> None:
     chance = random.Random(7)
-    assert len(_files(signed)) >= 11
+    assert len(_files(signed)) >= 10
     for path in _files(signed):
         data = path.read_bytes()
         for spoilt in _spoilt(data, chance):
@@ -116,12 +128,9 @@ def test_any_changed_byte_of_any_file_is_refused(signed: Path) -> None:
 def test_every_byte_of_the_signature_counts(signed: Path) -> None:
     path = signed / "signature.json"
     data = path.read_bytes()
-    for at in range(len(data)):
+    for at in range(0, len(data), 7):
         path.write_bytes(data[:at] + bytes([data[at] ^ 0x20]) + data[at + 1 :])
         assert "signature" in refused(signed), at
-        break_early = at >= 40 and at < len(data) - 40
-        if break_early and at % 16:
-            continue
     path.write_bytes(data)
     assert verify(signed).ok
 
@@ -143,19 +152,22 @@ def test_an_extra_file_is_refused(fresh: Path, name: str) -> None:
     assert "hashes" in refused(fresh)
 
 
-def test_links_folders_and_pipes_are_refused(fresh: Path, tmp_path: Path) -> None:
-    (fresh / "README.md").rename(tmp_path / "README.md")
-    (fresh / "README.md").symlink_to(tmp_path / "README.md")
-    assert "README.md is a link" in refused(fresh)["contents"]
-    (fresh / "README.md").unlink()
-    os.mkfifo(fresh / "README.md")
-    assert "README.md is not a plain file" in refused(fresh)["contents"]
-    (fresh / "README.md").unlink()
-    (tmp_path / "README.md").rename(fresh / "README.md")
-    (fresh / "images" / "secret of ann").mkdir()
-    assert set(refused(fresh)) == {"contents"}
-    (fresh / "images" / "secret of ann").rmdir()
+def test_links_and_pipes_are_refused_unread(fresh: Path, tmp_path: Path) -> None:
+    for name in ("README.md", "privacy.json", "generator/config.json"):
+        (fresh / name).rename(tmp_path / "kept")
+        (fresh / name).symlink_to(tmp_path / "kept")
+        assert f"{name} is not a plain file" in refused(fresh)["contents"]
+        (fresh / name).unlink()
+        os.mkfifo(fresh / name)
+        assert f"{name} is not a plain file" in refused(fresh)["guarantee"]
+        (fresh / name).unlink()
+        (tmp_path / "kept").rename(fresh / name)
     (fresh / "more").symlink_to(tmp_path)
+    assert len(refused(fresh)) == len(CHECKS)
+
+
+def test_a_folder_that_says_something_is_refused(fresh: Path) -> None:
+    (fresh / "images" / "secret of ann").mkdir()
     assert set(refused(fresh)) == {"contents"}
 
 
@@ -219,18 +231,10 @@ def test_a_typed_document_is_refused_although_its_hash_fits(fresh: Path, name: s
     assert set(refused(fresh)) == {"documents"} and name in refused(fresh)["documents"]
 
 
-def test_pictures_packed_otherwise_are_the_same_report(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import base64
-
-    from sfumato.release import pictures, report
-
+def test_pictures_packed_otherwise_are_the_same_report(fresh: Path) -> None:
     text = (fresh / "report.html").read_text()
     packed = text.split("data:image/png;base64,")[1].split('"')[0]
-    again = pictures.decode_one("x", base64.b64decode(packed))
-    import io
-
-    from PIL import Image
-
+    again = decode_one("x", base64.b64decode(packed))
     buffer = io.BytesIO()
     Image.fromarray(again[0]).save(buffer, "PNG", compress_level=9)
     other = base64.b64encode(buffer.getvalue()).decode()
@@ -238,14 +242,14 @@ def test_pictures_packed_otherwise_are_the_same_report(fresh: Path, monkeypatch:
     (fresh / "report.html").write_text(text.replace(packed, other))
     _reseal(fresh)
     assert refused(fresh) == {}
-    dark = base64.b64encode(report.png(again // 2)).decode()
+    dark = base64.b64encode(png(again // 2)).decode()
     (fresh / "report.html").write_text(text.replace(packed, dark))
     _reseal(fresh)
     assert set(refused(fresh)) == {"documents"}
 
 
 def test_an_image_taken_away_is_refused_although_the_hashes_fit(fresh: Path) -> None:
-    sorted((fresh / "images").rglob("*.png"))[3].unlink()
+    sorted((fresh / "images").rglob("*.png"))[0].unlink()
     _reseal(fresh)
     assert {"documents", "images"} <= set(refused(fresh))
 
@@ -325,7 +329,7 @@ def test_statements_of_every_kind_of_event_re_derive(name: str) -> None:
     if not LEDGERS[name]:
         plan = _plan_of([_event(sigma=4.0)]) | {"crossings": [], "events": [], "curve": []}
         plan["guarantee"] |= {"epsilon": 0.0, "mu": 0.0}
-        plan["second_opinion"]["epsilon"] = 0.0
+        plan["second_opinion"] = None
     else:
         plan = _plan_of(LEDGERS[name])
     statement = make_statement(

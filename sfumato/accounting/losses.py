@@ -18,8 +18,9 @@ import numpy as np
 from sfumato.accounting import gaussian
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
+from sfumato.accounting.mixtures import mixture_pld, truncated_pld
 from sfumato.accounting.renyi_dp import epsilon_by_renyi
-from sfumato.accounting.subsampled import gaussian_pld, pair, through
+from sfumato.accounting.subsampled import gaussian_pld, through
 
 INTERVAL = 1e-4  # discretisation of privacy losses where little is composed; rounding is pessimistic
 FINEST = INTERVAL / 8
@@ -97,22 +98,11 @@ def event_pld(event: Event, interval: float) -> Any:
             event.sigma / size, value_discretization_interval=interval, sampling_prob=event.rate
         )
     if event.mechanism == "mixture":
-        shifts, chances = map(list, zip(*event.mixture, strict=True))
-        rest = 1 - math.fsum(chances)
-        if rest > 1e-15:
-            shifts, chances = [0.0, *shifts], [rest, *chances]
-        return pld.from_mixture_gaussian_mechanism(event.sigma, shifts, chances, value_discretization_interval=interval)
+        return mixture_pld(event.sigma, event.mixture, interval)
     multiplier = event.sigma / event.bound
-    if event.cap is None:
+    if event.cap is None or event.records is None:
         return gaussian_pld(multiplier, event.rate, event.relation, interval)
-    return pld.from_truncated_subsampled_gaussian_mechanism(
-        event.records,
-        event.rate,
-        event.cap,
-        multiplier,
-        value_discretization_interval=interval,
-        neighboring_relation=pair(event.relation),
-    )
+    return truncated_pld(multiplier, event.rate, event.cap, event.records, event.relation, interval)
 
 
 def _shifted(sigma: float, coordinates: int, by: int, interval: float) -> Any:

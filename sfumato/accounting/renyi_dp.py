@@ -14,7 +14,7 @@ from sfumato.accounting.selection import selected_renyi
 ORDERS: tuple[float, ...] = (
     *(round(1.05 + 0.05 * i, 2) for i in range(219)),
     *map(float, range(12, 64)),
-    *(2.0**i for i in range(6, 13)),
+    *(float(round(2.0 ** (i / 4))) for i in range(24, 49)),
 )
 
 

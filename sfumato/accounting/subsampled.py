@@ -33,10 +33,14 @@ def gaussian_pld(multiplier: float, rate: float, relation: Relation, interval: f
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     reach = _reach(multiplier, rate)
-    if rate == 1.0 or reach / interval < 2000 or reach > 300:  # short enough for the library, or out of float range
+    if reach / interval < 2000 or reach > 300:  # short enough for the library, or out of float range
         return pld.from_gaussian_mechanism(
             multiplier, sampling_prob=rate, value_discretization_interval=interval, neighboring_relation=pair(relation)
         )
+    if rate == 1.0:
+        mu = (1.0 if relation is Relation.ADD_REMOVE else 2.0) / multiplier
+        top = _bounds(1 / mu, rate, "REMOVE").epsilon_upper
+        return through(plain(np.arange(math.ceil(top / interval) + 1) * interval, mu), interval)
     if relation is Relation.REPLACE_ONE:
         knots = np.arange(math.ceil(_bounds(multiplier, rate, "REPLACE").epsilon_upper / interval) + 1) * interval
         return through(replaced(knots, multiplier, rate), interval)
@@ -64,13 +68,19 @@ def _pmf(multiplier: float, rate: float, interval: float, direction: str) -> Any
     low, high = math.floor(bounds.epsilon_lower / interval), math.ceil(bounds.epsilon_upper / interval)
     knots = np.arange(low, high + 1) * interval
     deltas = (removed if direction == "REMOVE" else added)(knots, multiplier, rate)
-    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, low, high, _falling(deltas))
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, low, high, falling(deltas))
 
 
-def _falling(deltas: Floats) -> Floats:
+def falling(deltas: Floats) -> Floats:
     """Rounding errors made harmless: values in [0, 1] that never rise, corrected upwards."""
     raised: Floats = np.maximum.accumulate(np.clip(deltas, 0.0, 1.0)[::-1])[::-1]
     return raised
+
+
+def plain(epsilon: Floats, mu: float) -> Floats:
+    """Hockey-stick divergence of N(mu, 1) from N(0, 1)."""
+    deltas: Floats = ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+    return deltas
 
 
 def removed(epsilon: Floats, sigma: float, rate: float) -> Floats:
@@ -120,7 +130,7 @@ def through(deltas: Floats, interval: float) -> Any:
     # delta(-eps) = 1 - e^-eps + e^-eps delta(eps) for a symmetric pair.
     steps = -np.arange(1, high + 1) * interval
     mirrored = (-np.expm1(steps) + np.exp(steps) * deltas[1:])[::-1]
-    everything = _falling(np.concatenate([mirrored, deltas]))
+    everything = falling(np.concatenate([mirrored, deltas]))
     return pld.PrivacyLossDistribution(
         pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -high, high, everything)
     )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sfumato.accounting import gaussian
 from sfumato.accounting.accountant import Profile
 
+WINDOW = 9
 SIGNIFICANCE = 1e-3  # of a whole audit, shared by Bonferroni over everything that is decided by chance
 
 
@@ -121,12 +122,18 @@ def held_out(without: NDArray[np.float64], with_: NDArray[np.float64], curve: Cu
     """Errors on the second half of each side, at the threshold that looks most damning on the first."""
     first, second = (without[::2], with_[::2]), (without[1::2], with_[1::2])
     tried = np.unique(np.quantile(np.concatenate(first), np.linspace(0.002, 0.998, 200)))
-    return count(*second, max(tried, key=lambda t: _damage(count(*first, float(t), alpha), curve)), alpha)
+    damage = np.array([_damage(count(*first, float(t), alpha), curve) for t in tried])
+    # Averaged over neighbouring thresholds, so that luck at one of them is not taken for a leak.
+    smooth = np.convolve(np.pad(damage, WINDOW // 2, mode="edge"), np.ones(WINDOW), mode="valid")
+    return count(*second, float(tried[smooth.argmax()]), alpha)
 
 
 def _damage(errors: Errors, curve: Curve) -> float:
-    allowed = curve.fnr(errors.fpr)
-    return math.log(max(allowed, 1e-300) / max(errors.fnr, 1e-300)) if allowed > 0 else -errors.fnr
+    """How far the point lies below the curve, in normal units."""
+    from scipy.special import ndtri
+
+    allowed, seen = (min(max(v, 1e-12), 1 - 1e-12) for v in (curve.fnr(errors.fpr), errors.fnr))
+    return float(ndtri(allowed) - ndtri(seen))
 
 
 def roc(without: NDArray[np.float64], with_: NDArray[np.float64], points: int = 100) -> list[tuple[float, float]]:

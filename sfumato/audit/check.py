@@ -20,7 +20,7 @@ import torch
 from sfumato.accounting.budget import Budget
 from sfumato.audit import endtoend, step
 from sfumato.audit.bounds import SIGNIFICANCE
-from sfumato.audit.crossings import subject_of, wild_subject, with_unit, without_unit
+from sfumato.audit.crossings import contributions, subject_of, wild_subject, with_unit, without_unit
 from sfumato.audit.examine import examine
 from sfumato.audit.report import Report
 from sfumato.audit.subject import Finding, Random
@@ -110,15 +110,15 @@ def _used(seen: Seen, plan: Plan) -> Finding:
 def _blind(method: Any, plan: Plan, seen: Seen, seed: int, public: Any) -> Finding:
     blind = learn(method, plan, None, seed=seed, public=public)
     same = blind.error is None and blind.barrier.shapes == seen.barrier.shapes and _equal(blind, seen)
-    said = "without data it does the same under the same tape" if same else (
-        _short(blind.error) if blind.error else "without data, but with the same answers, it does something else")
+    said = "without data it does the same" if same else "without data, but with the same answers, it does another thing"
+    said = _short(blind.error) if blind.error else said
     return Finding("blind barrier", 0, same, said)
 
 
 def _neighbours(made: Made, spec: DataSpec, random: Random) -> Iterator[tuple[str, Made]]:
-    yield "replaced", with_unit(made, 0, "random", spec, random)
-    yield "constant", with_unit(made, 1, "zero", spec, random)
-    yield "relabelled", replace(made, labels=(made.labels + (np.arange(len(made.labels)) == 0)) % len(spec.classes))
+    other = with_unit(made, 0, "zero", spec, random)
+    yield "constant and relabelled", replace(other, labels=(made.labels + (np.arange(len(made.labels)) == 0))
+                                             % len(spec.classes))  # fmt: skip
     yield "removed", without_unit(made, 0)
 
 
@@ -135,7 +135,7 @@ def _paired(method: Any, plan: Plan, made: Made, seen: Seen, random: Random, see
 
 
 def _equal(one: Seen, two: Seen) -> bool:
-    """Whether the weights, or the public arguments of all crossings, agree bit by bit."""
+    """Whether weights, public arguments of all crossings and what the queries compute agree bit by bit."""
     if (one.weights is None) != (two.weights is None):
         return False
     if one.weights is not None and two.weights is not None:
@@ -143,7 +143,14 @@ def _equal(one: Seen, two: Seen) -> bool:
         if not same or not all(torch.equal(one.weights[k], two.weights[k]) for k in one.weights):
             return False
     pairs = zip(one.barrier.asked, two.barrier.asked, strict=True)
-    return all(_alike(x, y) for a, b in pairs for x, y in zip(a.public, b.public, strict=True))
+    given = all(_alike(x, y) for a, b in pairs for x, y in zip(a.public, b.public, strict=True))
+    return given and all(map(np.array_equal, _probed(one), _probed(two)))
+
+
+def _probed(seen: Seen) -> list[np.ndarray]:
+    """What the queries compute on the same few records, once learning is over: a value kept inside would show."""
+    probe = made_up(seen.barrier.spec, np.random.default_rng(17), 3)
+    return [contributions(a.query, probe, a.public).numpy() for a in _kinds(seen)]
 
 
 def _alike(one: Any, two: Any) -> bool:
@@ -190,9 +197,7 @@ def _each(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
     return rows
 
 
-def _games(
-    plan: Plan, seen: Seen, random: Random, level: int, draws: int, runs: int
-) -> list[tuple[str, step.Played]]:
+def _games(plan: Plan, seen: Seen, random: Random, level: int, draws: int, runs: int) -> list[tuple[str, step.Played]]:
     firsts = {a.name: a for a in reversed(seen.barrier.asked)}
     if level < 1 or not firsts:
         return []

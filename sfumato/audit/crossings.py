@@ -9,13 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
+from sfumato.audit.bounds import Curve, curve_of
 from sfumato.audit.subject import Array, Inclusion, Pair, Random, Rows, Subject
 from sfumato.audit.watch import Asked, Made, made_up, opened
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import BoundedSum
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Crossing, Plan
+from sfumato.privacy.samplers import Everyone
 from sfumato.types import DataSpec
 
 KINDS = ("random", "antipodal", "zero", "white", "constant", "tie", "duplicate")
@@ -28,12 +31,18 @@ def subject_of(asked: Asked, plan: Plan) -> Subject:
     crossing, spec = plan.crossings[asked.name], plan.data
     inside = _Inside(asked, plan)
     shape = asked.query.answer_shape(len(spec.classes))
+    discrete = crossing.mechanism.kind == "discrete-gaussian"
+
+    def curve(relation: Relation) -> Curve:
+        return curve_of(accountant.profile([replace(crossing, sampler=Everyone()).event(relation, 1)]))
+
     return Subject(
         name=asked.name,
         relation=plan.budget.relation,
         declared={r: crossing.event(r).sensitivity for r in Relation},
         sigma=crossing.mechanism.std(crossing.bound),
-        discrete=crossing.mechanism.kind == "discrete-gaussian",
+        discrete=discrete,
+        curve=curve if discrete else None,  # smooth enough for a Gaussian only where its scale is large
         grid=crossing.bound.grid,
         pairs=lambda random: image_pairs(spec, random),
         exact=inside.exact,
@@ -55,7 +64,9 @@ def wild_subject(asked: Asked, plan: Plan) -> Subject:
 
         def rows(images: Tensor, labels: Tensor, *public: object) -> Tensor:
             out = torch.ones((len(images), *shape))
-            return torch.stack([_wild(out[i], wild.get(round(float(images[i, 0, 0, 0]) * 255), "")) for i in range(len(out))])
+            return torch.stack(
+                [_wild(out[i], wild.get(round(float(images[i, 0, 0, 0]) * 255), "")) for i in range(len(out))]
+            )
 
         return _Inside(replace(asked, query=replace(asked.query, contribution=rows)), plan).exact(made)
 
@@ -117,7 +128,7 @@ class _Inside:
         query, public = self._asked.query, self._asked.public
 
         def of(made: Made) -> Array:
-            return np.asarray(_contributions(query, made, public), dtype=np.float64)
+            return np.asarray(contributions(query, made, public), dtype=np.float64)
 
         def change(made: Made, j: int, random: Random, kind: str) -> Made:
             images, labels = made.images.copy(), made.labels.copy()
@@ -125,7 +136,11 @@ class _Inside:
             labels[j] = (labels[j] + 1) % len(spec.classes)
             return replace(made, images=images, labels=labels)
 
-        return Rows(of, lambda random: made_up(spec, random, 6), change, lambda made: _jacobian(query, made, public))
+        def alone(made: Made, i: int) -> Made:
+            return Made(made.images[i : i + 1], made.labels[i : i + 1])
+
+        jacobian = lambda made: _jacobian(query, made, public)  # noqa: E731
+        return Rows(of, lambda random: made_up(spec, random, 6), change, jacobian, alone)
 
     def inclusion(self) -> Inclusion:
         sampler, noise = self._crossing.sampler, self._blind.noise
@@ -137,7 +152,7 @@ def _tensors(made: Made) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(made.images).float().div_(255), torch.from_numpy(made.labels)
 
 
-def _contributions(query: BoundedSum, made: Made, public: tuple) -> Tensor:
+def contributions(query: BoundedSum, made: Made, public: tuple) -> Tensor:
     """Rows as the barrier would get them; any randomness of the contribution's own is held still."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)

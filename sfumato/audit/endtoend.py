@@ -96,7 +96,8 @@ class GradientCanary:
 class PartitionCanary:
     """A voting method whose canary is a whole part: its votes are -u, or +u, in every query.
 
-    `query(votes)` is the noisy answer to one query whose canary part votes `votes`; mu = 2 sqrt(k Q)/sigma is attained.
+    `query(votes)` gives the noisy answers to queries in which the canary part votes the rows of `votes`, and the others
+    nothing; mu = 2 sqrt(k Q)/sigma is attained.
     """
 
     query: Callable[[Array], Array]
@@ -107,5 +108,5 @@ class PartitionCanary:
     def play(self, present: bool, runs: int) -> Array:
         """Votes along the canary's, summed over all queries."""
         u = self.votes if present else -self.votes
-        answers = [sum(float(self.query(u) @ self.votes) for _ in range(self.queries)) for _ in range(runs)]
-        return np.array(answers) / np.linalg.norm(self.votes)
+        asked = np.tile(u, (self.queries, 1))
+        return np.array([float((self.query(asked) @ self.votes).sum()) for _ in range(runs)])

@@ -27,14 +27,15 @@ def epsilon_lower(canaries: int, guesses: int, right: int, delta: float, signifi
     """The largest epsilon that the count of right guesses refutes.
 
     >>> round(epsilon_lower(1000, 100, 90, 1e-5), 2)
-    1.57
+    1.63
     """
     low, high = 0.0, 50.0
     if guesses == 0 or p_value(canaries, guesses, right, 0.0, delta) > significance:
         return 0.0
-    while high - low > 1e-6:
+    while high - low > 1e-4:
         middle = (low + high) / 2
-        low, high = (middle, high) if p_value(canaries, guesses, right, middle, delta) <= significance else (low, middle)
+        refuted = p_value(canaries, guesses, right, middle, delta) <= significance
+        low, high = (middle, high) if refuted else (low, middle)
     return low
 
 

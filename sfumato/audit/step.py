@@ -63,7 +63,8 @@ def play(subject: Subject, random: Random, draws: int = DRAWS, alpha: float = 1e
     without = project(subject, pair.one, one, direction, draws)
     with_ = project(subject, pair.two, two, direction, draws)
     threshold = float(((one + two) / 2 * direction).sum())
-    curve = gaussian_curve(subject.declared[pair.relation] / subject.sigma)
+    claimed = subject.curve or (lambda relation: gaussian_curve(subject.declared[relation] / subject.sigma))
+    curve = claimed(pair.relation)
     return Played(count(without, with_, threshold, alpha), curve, roc(without, with_))
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato.accounting.accountant import Profile
 from sfumato.accounting.budget import Relation
+from sfumato.audit.bounds import Curve
 
 Array = NDArray[np.float64]
 Random = np.random.Generator
@@ -46,6 +47,7 @@ class Rows:
     batch: Callable[[Random], Data]
     change: Callable[[Data, int, Random, str], Data]
     jacobian: Callable[[Data], Array] | None = None  # entry (i, j): how much row i moves with record j
+    alone: Callable[[Data, int], Data] | None = None  # the data with record i alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +75,7 @@ class Subject:
     sigma: float | None = None
     discrete: bool = False
     grid: float | None = None
+    curve: Callable[[Relation], Curve] | None = None  # what one release claims, where it is not quite Gaussian
     pairs: Callable[[Random], Iterable[Pair]] | None = None
     exact: Callable[[Data], Array] | None = None
     release: Callable[[Data], Array] | None = None

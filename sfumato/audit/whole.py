@@ -20,7 +20,7 @@ from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Plan
 
 VALUES = 3e7  # noise values drawn in whole releases; beyond that, along the canary alone
-CALLS = 60_000  # draws of a sampler
+CALLS = 8000  # draws of a sampler
 
 
 @dataclass(frozen=True, eq=False)

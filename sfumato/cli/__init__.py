@@ -9,14 +9,18 @@ from typing import Annotated, NoReturn
 import typer
 
 from sfumato import __version__
+from sfumato.cli.audit import audit
 from sfumato.cli.budget import budget
 from sfumato.cli.ending import ended
+from sfumato.cli.evaluate import evaluate
+from sfumato.cli.keygen import keygen
 from sfumato.cli.methods import methods
 from sfumato.cli.plan import plan
 from sfumato.cli.refit import refit
 from sfumato.cli.sample import sample
 from sfumato.cli.synthesize import synthesize
 from sfumato.cli.tune import tune
+from sfumato.cli.verify import verify
 
 __all__ = ["app", "main", "run"]
 
@@ -28,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (methods, plan, synthesize, refit, sample, tune, budget):
+for verb in (methods, plan, synthesize, refit, sample, tune, budget, audit, verify, keygen, evaluate):
     app.command()(verb)
 
 

@@ -23,6 +23,8 @@ Data = Annotated[
 Public = Annotated[str | None, typer.Option(metavar="DATA", help="Public images for methods that can use them.")]
 Provenance = Annotated[str | None, typer.Option(metavar="TEXT", help="Where the public images are from.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
+Sign = Annotated[str | None, typer.Option(metavar="FILE", help="Sign with this key; see `sfumato keygen`.")]
+Signer = Annotated[str | None, typer.Option(metavar="TEXT", help="Who signs, in words.")]
 Resume = Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a stopped run; takes no other option.")]
 
 
@@ -51,6 +53,8 @@ def synthesize(
     device: Device = "auto",
     ledger: options.Ledger = None,
     out: options.Out = "release",
+    sign: Sign = None,
+    signer: Signer = None,
     resume: Resume = None,
     json: options.Json = False,
 ) -> Answer:

@@ -53,7 +53,8 @@ def nearest(a: np.ndarray | Tensor, b: np.ndarray | Tensor, k: int = 1, device: 
     best: Tensor | None = None
     for rows, columns, squared in blocks(a, b, device):
         if skip_self:
-            same = torch.arange(max(rows.start, columns.start), min(rows.stop, columns.stop), device=squared.device)
+            first, last = max(rows.start, columns.start), min(rows.stop, columns.stop)
+            same = torch.arange(first, max(first, last), device=squared.device)
             squared[same - rows.start, same - columns.start] = torch.inf
         if columns.start == 0:
             best, where = squared.new_full((len(squared), k), torch.inf), torch.zeros(len(squared), k).long().to(device)

@@ -16,7 +16,6 @@ from sfumato.evaluate.real import Real, open_real
 from sfumato.evaluate.results import Report
 from sfumato.evaluate.utility import PROTOCOLS, check_classifiers, default_classifiers, gaps, utility
 from sfumato.run.progress import Silent
-from sfumato.types import Images
 
 if TYPE_CHECKING:
     from sfumato.release import Release
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 METRICS = ("utility", "fidelity", "attacks")
 FILE = "evaluation.json"
 MOST_SEEDS = 50
+FEWEST = 20  # members and non-members for an attack
 
 
 def evaluate(
@@ -44,6 +44,7 @@ def evaluate(
     test_split: str = "test",
     label: str | None = None,
     features: Sequence[str] | None = None,
+    attacks: Sequence[str] | None = None,
     weights: Mapping[str, str] | None = None,
     ledger: str | Path | None = None,
     command: str = "",
@@ -70,7 +71,7 @@ def evaluate(
     asked = {"protocol": protocol, "classifiers": list(names), "metrics": list(chosen), "seeds": seeds,
              "device": device, "reference": reference}  # fmt: skip
     work = _Work(release, real, names, seeds, protocol, device, progress, dict(recipes or {}))
-    found = work.sections(chosen, reference, features, weights)
+    found = work.sections(chosen, reference, features, weights, attacks)
     about = {"software": f"sfumato {__version__}", "settings": asked, "release": _about_release(release),
              "data": _about_data(real), "touched": touched(real)}  # fmt: skip
     report = Report(about | found | {"seconds": work.seconds}, real.private, real.accesses, command)
@@ -90,7 +91,9 @@ class _Work:
         self.seconds: dict[str, float] = {}
         self._kept: dict[str, Any] = {}
 
-    def sections(self, chosen: Sequence[str], reference: bool, features: Any, weights: Any) -> dict[str, Any]:
+    def sections(
+        self, chosen: Sequence[str], reference: bool, features: Any, weights: Any, kinds: Sequence[str] | None
+    ) -> dict[str, Any]:
         """The asked-for sections."""
         made: dict[str, Any] = {}
         if "utility" in chosen:
@@ -98,7 +101,7 @@ class _Work:
         if "fidelity" in chosen:
             made["fidelity"] = self._timed("fidelity", lambda: self._fidelity(features, weights))
         if "attacks" in chosen:
-            made["attacks"] = self._timed("attacks", self._attacks)
+            made["attacks"] = self._timed("attacks", lambda: self._attacks(kinds))
         return made
 
     def _timed(self, name: str, act: Callable[[], Any]) -> Any:
@@ -110,7 +113,6 @@ class _Work:
 
     def _utility(self, reference: bool) -> dict[str, Any]:
         fake, real = self.release.images, self.real.train
-        assert real is not None
         synthetic = self._train(fake.pixels, fake.labels)
         on_real = self._train(real.pixels, real.labels, keep=self._kept)
         made = {"synthetic": synthetic, "real": on_real, "reference": None, "gap_to_reference": None,
@@ -132,9 +134,9 @@ class _Work:
         from sfumato.evaluate.reference import reference
 
         real = self.real.train
-        assert real is not None
         made = reference(real.pixels, real.labels, classes=len(self.release.images.classes), count=count,
-                         device=self.device, training=self.recipes.get("reference"), progress=self.progress)  # fmt: skip
+                         training=self.recipes.get("reference"), device=self.device,
+                         progress=self.progress)  # fmt: skip
         return self._train(*made) | {"trained_by": "a conditional DC-GAN on the real images, without privacy"}
 
     def _fidelity(self, features: Sequence[str] | None, weights: Mapping[str, str] | None) -> dict[str, Any]:
@@ -143,7 +145,6 @@ class _Work:
         except ImportError as error:
             return {"skipped": f"not available here ({error.name})"}
         real, fake = self.real.train, self.release.images
-        assert real is not None
         spaces = list(features) if features is not None else _default_features(self.device)
         values: dict[str, Any] = {}
         skipped: dict[str, str] = {}
@@ -172,21 +173,28 @@ class _Work:
         kept = self._kept["cnn"]
         return judge(kept.network, "cnn", fake.pixels.shape[1:], len(fake.classes), 0, len(kept.logits))
 
-    def _attacks(self) -> dict[str, Any]:
+    def _attacks(self, kinds: Sequence[str] | None) -> dict[str, Any]:
         """Training images are members; test images that are not among them are not."""
         try:
             from sfumato.evaluate.attacks import attacks
         except ImportError as error:
             return {"skipped": f"not available here ({error.name})"}
         train, test, alone = self.real.train, self.real.test, ~self.real.shared
-        assert train is not None
-        if alone.sum() < 2:
-            return {"skipped": "every test image is a training image, so there are no non-members to compare with"}
-        classes = self.release.images.classes
-        members = Images(train.pixels, train.labels, classes)
-        strangers = Images(test.pixels[alone], test.labels[alone], classes)
-        return dict(attacks(self.release, members, strangers, kinds=None, device=self.device, seed=0,
-                            progress=self.progress))  # fmt: skip
+        if min(len(train), alone.sum()) < FEWEST:
+            return {"skipped": f"fewer than {FEWEST} test images are not training images too"}
+        # Nobody said that the two parts are a random split of one set, so the result says what that may mean.
+        return dict(attacks(
+            self.release, (train.pixels, train.labels), (test.pixels[alone], test.labels[alone]),
+            kinds=kinds if kinds is not None else _default_attacks(self.device), exchangeable=False,
+            device=self.device, seed=0, progress=self.progress,
+        ))  # fmt: skip
+
+
+def _default_attacks(device: str) -> tuple[str, ...]:
+    """All with a GPU; without one, those that need no search for every candidate."""
+    from sfumato.evaluate.attacks import KINDS
+
+    return tuple(k for k in KINDS if device.startswith("cuda") or k not in ("partial-black-box", "white-box"))
 
 
 def _default_features(device: str) -> list[str]:
@@ -242,7 +250,7 @@ def touched(real: Real) -> list[str]:
     if not real.private:
         return [f"Everything was computed from public data ({real.test.name}); nothing private was touched."]
     lines = ["This evaluation touched private images and added no noise: keep it inside, do not publish it.",
-             f"The training images of {real.test.name if real.train is None else real.train.name} were read."]  # fmt: skip
+             f"The training images of {real.train.name} were read."]  # fmt: skip
     if real.test.public:
         return lines
     times = "once" if real.accesses == 1 else f"{real.accesses} times, this one included"
@@ -261,7 +269,7 @@ def _about_release(release: Release) -> dict[str, Any]:
 def _about_data(real: Real) -> dict[str, Any]:
     shared = int(real.shared.sum())
     warnings = [f"{shared} test images are training images too: accuracy on them is no test."] if shared else []
-    return {"train": real.train.name if real.train else None, "train_records": len(real.train) if real.train else 0,
+    return {"train": real.train.name, "train_records": len(real.train),
             "test": real.test.name, "test_records": len(real.test), "public": not real.private,
             "accesses": real.accesses, "shared": shared, "warnings": warnings}  # fmt: skip
 

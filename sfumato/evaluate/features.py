@@ -4,6 +4,8 @@
     efficientnet-lite0   a public network; FID-like, not comparable with published InceptionV3 numbers
     inception            InceptionV3 from a local file, with the preprocessing of pytorch-fid: comparable with it
     pixels               the image itself, in [0, 1]
+
+Public networks want colour: grey images are repeated to three channels.
 """
 
 from __future__ import annotations
@@ -70,20 +72,11 @@ def pixels(shape: tuple[int, int, int]) -> Space:
 
 
 def classifier_space(network: nn.Module, shape: tuple[int, int, int], device: str = "cpu") -> Space:
-    """The layer before the last of a classifier of one seed (`networks.build`, `networks.single`)."""
-    from sfumato.evaluate.networks import scaled
-
+    """The layer before the last of a classifier with `features(x)` for x in [0, 1], such as `networks.Judge`."""
     network = network.to(device).eval()
-    run = _runner(lambda x: _one(network[:-1](x)), scaled, device)  # type: ignore[index]
+    run = _runner(network.features, scaled, device)
     dim = run(np.zeros((2, *shape), dtype=np.uint8)).shape[1]
     return Space("classifier", dim, fingerprint(network), run, 512, "a classifier trained on the real data")
-
-
-def _one(x: Tensor) -> Tensor:
-    """The rows of a network of one seed, whose outputs are (seeds, n, values)."""
-    if x.dim() == 3 and len(x) != 1:
-        raise ValueError(f"Expected a classifier of one seed, found {len(x)}; take one with networks.single.")
-    return x[0] if x.dim() == 3 else x
 
 
 def public_network(name: str, weights: str | Path | None = None, device: str = "cpu") -> Space:
@@ -116,15 +109,20 @@ def _runner(network: Any, prepare: Callable[[Tensor], Tensor], device: str, colo
     return run
 
 
+def scaled(images: Tensor) -> Tensor:
+    """uint8 -> [0, 1]."""
+    return images.float() / 255
+
+
 def predicted(network: nn.Module, images: np.ndarray, device: str = "auto", batch: int = 512) -> np.ndarray:
-    """Class probabilities (n, classes) by a classifier of one seed."""
-    from sfumato.evaluate.networks import probabilities, scaled
+    """Class probabilities (n, classes) by a classifier that takes images in [0, 1] to logits."""
     from sfumato.run.run import pick_device
 
     device = pick_device(device)
-    network = network.to(device).eval()
-    run = _runner(lambda x: probabilities(_one(network(x))), scaled, device)
-    return np.concatenate([run(images[i : i + batch]) for i in range(0, len(images), batch)]).astype(np.float64)
+    run = _runner(network.to(device).eval(), scaled, device)
+    logits = np.concatenate([run(images[i : i + batch]) for i in range(0, len(images), batch)]).astype(np.float64)
+    grown = np.exp(logits - logits.max(1, keepdims=True))
+    return grown / grown.sum(1, keepdims=True)
 
 
 def fingerprint(network: nn.Module) -> str:

@@ -6,6 +6,8 @@
     recall     the same with the roles exchanged
     density    how many such real balls hold a synthetic row, over k; coverage: balls that hold one  Naeem et al. 2020
     IS         exp E_x KL(p(y|x) || p(y)) with a classifier trained on real data               DataLens, C.1
+
+Intervals are at 95 % and cover chance in the images, not the choice of a feature space.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def fidelity(
 ) -> dict[str, Measured]:
     """Every number with its interval, under names like "fid/efficientnet-lite0".
 
-    `classifier` is a network of one seed trained on real data (`networks.single`); with it comes "inception-score".
+    `classifier` (`networks.Judge`) takes images in [0, 1] to logits and has `features`; with it comes "inception-score".
     `weights` are files of public networks by name of the space. `cache` keeps the features of the real images in the
     private cache folder. At most `limit` images of each kind are looked at, drawn by `seed`: 10,000 with CUDA, else
     2,500. FID depends on that number, which its note tells.

@@ -41,9 +41,9 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Real:
-    """Training and test images of the real data; `train` is None where only a test set is read."""
+    """Training and test images of the real data, with the groups of the test images where they are named."""
 
-    train: Part | None
+    train: Part
     test: Part
     groups: np.ndarray | None = None
     accesses: int = 0
@@ -51,13 +51,11 @@ class Real:
     @property
     def private(self) -> bool:
         """Whether any of it is private."""
-        return not self.test.public or (self.train is not None and not self.train.public)
+        return not (self.test.public and self.train.public)
 
     @property
     def shared(self) -> np.ndarray:
         """Which test images are also training images."""
-        if self.train is None:
-            return np.zeros(len(self.test), bool)
         known = {row.tobytes() for row in self.train.digests}
         return np.array([row.tobytes() in known for row in self.test.digests])
 
@@ -90,9 +88,10 @@ def fitting(like: Images) -> dict[str, Any]:
 
 
 def open_test(data: Any, like: Images, *, test: Any = None, test_split: str = "test", label: str | None = None,
-              progress: Any = None) -> AbstractContextManager[PrivateImages]:  # fmt: skip
+              person: str | None = None, progress: Any = None) -> AbstractContextManager[PrivateImages]:  # fmt: skip
     """The closed box of the test set alone, for a release through the barrier."""
-    return _test_box(data, test, test_split, {"label": label, "progress": progress} | fitting(like))
+    options = {"label": label, "person": person, "progress": progress}
+    return _test_box(data, test, test_split, options | fitting(like))
 
 
 def _test_box(data: Any, test: Any, test_split: str, options: dict[str, Any]) -> AbstractContextManager[PrivateImages]:
@@ -185,7 +184,8 @@ def count_access(name: str, ledger: str | Path | None = None) -> int:
             counts[name] = {"count": number, "last": datetime.now(UTC).isoformat(timespec="seconds")}
             _write(path, counts)
     except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}); set SFUMATO_LEDGER to another place.") from error
+        words = f"{path} cannot be written ({error.strerror}); set SFUMATO_LEDGER to another place."
+        raise InputError(words) from error
     return number
 
 

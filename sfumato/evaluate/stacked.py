@@ -7,6 +7,7 @@ and no class weighting. Every seed has its own initial weights and its own order
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -83,10 +84,9 @@ def _fit(
     pixels, labels = data
     batch = min(recipe.batch, len(pixels))
     optimiser = torch.optim.AdamW(net.parameters(), lr=recipe.rate, weight_decay=recipe.decay, fused=True)
-    cycle = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, recipe.rate, total_steps=recipe.steps + 1, pct_start=0.2, cycle_momentum=False
-    )
     for step, rows in enumerate(batches(len(pixels), batch, seeds, recipe.steps)):
+        for group in optimiser.param_groups:
+            group["lr"] = recipe.rate * cycle((step + 1) / (recipe.steps + 1))
         rows = rows.to(device, non_blocking=True)
         net.train()
         with _autocast(device):
@@ -96,8 +96,16 @@ def _fit(
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
-        cycle.step()
         yield step + 1
+
+
+def cycle(done: float) -> float:
+    """The learning rate as a share of its peak: up in a line for a fifth of the time, then down along a cosine.
+
+    >>> [round(cycle(t), 6) for t in (0.0, 0.2, 0.6, 1.0)]
+    [0.0, 1.0, 0.5, 0.0]
+    """
+    return done / 0.2 if done < 0.2 else 0.5 + 0.5 * math.cos(math.pi * (done - 0.2) / 0.8)
 
 
 def batches(count: int, batch: int, seeds: Sequence[int], steps: int) -> Iterator[Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,6 @@ class Folder:
     def data(self, name: str) -> bytes:
         path = self.folder / name
         try:
-            if path.is_symlink():
-                raise OSError("a link")
             return path.read_bytes()
         except OSError as error:
             raise InputError(f"{name} is missing or cannot be read.") from error
@@ -45,6 +44,15 @@ class Folder:
     @property
     def format(self) -> str:
         return "parquet" if (self.folder / "data.parquet").is_file() else "png"
+
+
+def not_plain(folder: Path) -> str | None:
+    """The name of something in a folder that is neither a plain file nor a folder."""
+    for where, folders, files in os.walk(folder):
+        for path in (Path(where) / entry for entry in sorted(folders + files)):
+            if path.is_symlink() or not (path.is_dir() or path.is_file()):
+                return path.relative_to(folder).as_posix()
+    return None
 
 
 def _demand(problems: list[str]) -> None:

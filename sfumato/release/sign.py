@@ -51,8 +51,9 @@ def read_key(path: str | Path) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+    data = _read(path)
     try:
-        key = load_pem_private_key(_read(path), password=None)
+        key = load_pem_private_key(data, password=None)
     except TypeError as error:
         raise InputError(f"{path} is locked by a password; make one with sfumato keygen.") from error
     except (ValueError, UnsupportedAlgorithm) as error:

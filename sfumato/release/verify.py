@@ -43,18 +43,21 @@ def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verdi
         from sfumato.release.sign import read_public_key
 
         wanted = read_public_key(public_key)
-    release = checks.Folder(Path(folder))
-    signed: list[str] = []
-    rows = (
-        _row("contents", lambda: checks.contents(release)),
-        _row("hashes", lambda: checks.hashes(release)),
-        _row("signature", lambda: checks.signature(release, wanted, signed)),
-        _row("guarantee", lambda: checks.guarantee(release)),
-        _row("statement", lambda: checks.words(release)),
-        _row("documents", lambda: checks.documents(release)),
-        _row("generator", lambda: checks.generator(release)),
-        _row("images", lambda: checks.pictures(release)),
-    )
+    release, signed = checks.Folder(Path(folder)), list[str]()
+    todo: dict[str, Callable[[], str]] = {
+        "contents": lambda: checks.contents(release),
+        "hashes": lambda: checks.hashes(release),
+        "signature": lambda: checks.signature(release, wanted, signed),
+        "guarantee": lambda: checks.guarantee(release),
+        "statement": lambda: checks.words(release),
+        "documents": lambda: checks.documents(release),
+        "generator": lambda: checks.generator(release),
+        "images": lambda: checks.pictures(release),
+    }
+    if odd := checks.not_plain(release.folder):
+        # A link or a pipe could lead the reader anywhere, or hold it for ever: nothing is opened.
+        return Verdict(tuple((name, False, f"{odd} is not a plain file; nothing was read.") for name in todo))
+    rows = tuple(_row(name, check) for name, check in todo.items())
     return Verdict(rows, _root(release), signed[0] if signed else None)
 
 

@@ -61,8 +61,10 @@ def teacher_pairs(random: Random) -> Iterator[Pair]:
 def _voting(name: str, sensitivity: float = DELTA, vote: Callable[[Array], Array] = votes,
             choose: Callable[[Array], Array] = lambda total: total) -> Subject:  # fmt: skip
     exact = lambda data: choose(vote(data).sum(0))  # noqa: E731
+    projected = lambda value, u, n: add_noise(np.tile(value, (n, 1)), NOISE, BOUND) @ u  # noqa: E731
     return Subject(
         name=name, declared=dict.fromkeys(Relation, sensitivity), sigma=SIGMA, pairs=teacher_pairs, exact=exact,
+        projected=projected,
         release=lambda data: add_noise(exact(data), NOISE, BOUND), nothing=(np.zeros((TEACHERS, D)),), grid=BOUND.grid,
     )  # fmt: skip
 

@@ -1,0 +1,151 @@
+"""`sfumato audit`: planted bugs, methods and releases put to the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.show import Answer, number, one_line, pairs, path_line, table
+from sfumato.errors import AuditFailed, InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WHAT = "--gallery, --method NAME, or RELEASE with --members DIR --nonmembers DIR"
+
+Release = Annotated[str | None, typer.Argument(metavar="[RELEASE]", help="A release folder.", show_default=False)]
+Gallery = Annotated[bool, typer.Option("--gallery", help="Show that the auditors catch every planted bug.")]
+Level = Annotated[int, typer.Option(metavar="0|1|2", help="0: seconds; 1: a game a crossing; 2: the whole plan too.")]
+Picture = Annotated[str | None, typer.Option(metavar="FILE.png", help="Draw measured against claimed (level 1 or 2).")]
+Members = Annotated[str | None, typer.Option(metavar="DATA", help="Records that were behind the release.")]
+Nonmembers = Annotated[str | None, typer.Option(metavar="DATA", help="Records of the same kind that were not.")]
+
+
+def audit(
+    context: typer.Context,
+    release: Release = None,
+    gallery: Gallery = False,
+    method: options.MethodName = None,
+    level: Level = 0,
+    set: options.Settings = None,
+    picture: Picture = None,
+    members: Members = None,
+    nonmembers: Nonmembers = None,
+    seed: options.Seed = 0,
+    json: options.Json = False,
+) -> Answer:
+    """Try to refute a privacy claim: of every planted bug, of a method on made-up records, or of a release.
+
+    A pass says that nothing was found. What fails ends with exit status 4.
+    """
+    if sum((gallery, method is not None, release is not None)) != 1:
+        raise InputError(f"Say what to audit, and one thing only: {WHAT}.")
+    _check_options(options.given(context), "gallery" if gallery else "method" if method else "release")
+    if gallery:
+        return _gallery(seed, json)
+    if method is not None:
+        return _method(method, level, options.settings(set), picture, seed, json)
+    return _release(str(release), members, nonmembers, seed, json)
+
+
+def _check_options(given: list[str], what: str) -> None:
+    belongs = {"gallery": (), "method": ("level", "set", "picture"), "release": ("members", "nonmembers")}
+    for name in ("level", "set", "picture", "members", "nonmembers"):
+        if name in given and name not in belongs[what]:
+            other = "RELEASE" if what == "release" else f"--{what}"
+            raise InputError(f"--{name} does not go with {other}; leave it out.")
+
+
+def _ended(answer: Answer, failure: str | None) -> Answer:
+    """The answer; where the audit failed it is printed first, and the command ends with its own status."""
+    if failure is None:
+        return answer
+    answer.give()
+    typer.echo(f"error: {one_line(failure)}", err=True)
+    raise typer.Exit(AuditFailed.exit_code)
+
+
+def _gallery(seed: int, json: bool) -> Answer:
+    from sfumato import api
+
+    rows = api.audit_gallery(seed=seed)
+    wrong = [row["id"] for row in rows if not row["ok"]]
+    answer = Answer(rows, lambda out: _show_gallery(out, rows), json)
+    return _ended(answer, f"The auditors were wrong about {', '.join(wrong)}." if wrong else None)
+
+
+def _show_gallery(out: Console, rows: list[dict[str, Any]]) -> None:
+    lines = [
+        (row["id"], row["name"], row["verdict"], row["twin"], "ok" if row["ok"] else "WRONG", row["detail"])
+        for row in rows
+    ]
+    out.print(table("Planted bugs", ("id", "bug", "verdict", "twin", "", "what decided"), lines))
+    caught = sum(row["expected"] == "caught" and row["ok"] for row in rows)
+    planted = sum(row["expected"] == "caught" for row in rows)
+    passed = sum(row["expected"] == "pass" and row["ok"] for row in rows)
+    out.print(f"{caught} of {planted} planted bugs caught, {passed} of {len(rows) - planted} controls passed.")
+
+
+def _method(name: str, level: int, settings: dict[str, str], picture: str | None, seed: int, json: bool) -> Answer:
+    from sfumato import api
+
+    if level not in (0, 1, 2):
+        raise InputError(f"Expected --level 0, 1 or 2, found {level}.")
+    if picture is not None and level == 0:
+        raise InputError("--picture shows a game; add --level 1 or --level 2.")
+    report = api.audit_method(api.make_method(name, settings), level=level, seed=seed)
+    found = report.to_json()
+    if picture is not None:
+        _write(picture, report.picture())
+        found["picture"] = str(Path(picture).absolute())
+    answer = Answer(found, lambda out: _show_method(out, found), json)
+    failed = [row for row in found["rows"] if row["verdict"] == "fail"]
+    failure = f"The audit of {name} failed: {failed[0]['check']}, {failed[0]['detail']}." if failed else None
+    return _ended(answer, failure)
+
+
+def _write(picture: str, png: bytes | None) -> None:
+    try:
+        Path(picture).write_bytes(png or b"")
+    except OSError as error:
+        raise InputError(f"{picture} cannot be written ({error.strerror}); choose another --picture.") from error
+
+
+def _show_method(out: Console, found: dict[str, Any]) -> None:
+    rows = [(row["check"], str(row["level"]), row["verdict"], row["detail"]) for row in found["rows"]]
+    out.print(table(f"Audit of {found['title']}, on made-up records", ("check", "level", "verdict", "detail"), rows))
+    out.print(pairs([("verdict", found["verdict"])]))
+    if "picture" in found:
+        path_line(out, "picture", found["picture"])
+
+
+def _release(release: str, members: str | None, nonmembers: str | None, seed: int, json: bool) -> Answer:
+    from sfumato import api
+
+    if members is None or nonmembers is None:
+        raise InputError("An attack on a release needs both --members DATA and --nonmembers DATA.")
+    typer.echo("This attack reads private records; its result is internal and is not for publication.", err=True)
+    found = api.audit_release(release, members, nonmembers, seed=seed)
+    answer = Answer(found, lambda out: _show_release(out, found), json)
+    bad = [row for row in found["rows"] if not row["ok"]]
+    beyond = f"{bad[0]['measure']} of {number(bad[0]['value'])} is more than the stated guarantee allows" if bad else ""
+    return _ended(answer, f"The attack on {release} succeeded: {beyond}." if bad else None)
+
+
+def _show_release(out: Console, found: dict[str, Any]) -> None:
+    rows = [
+        (row["measure"], number(row["value"]), " to ".join(number(end) for end in row["interval"] if end is not None),
+         "" if row["ceiling"] is None else number(row["ceiling"]), "ok" if row["ok"] else "beyond")
+        for row in found["rows"]
+    ]  # fmt: skip
+    out.print(table(found["attack"], ("measure", "value", "95 % interval", "ceiling", ""), rows))
+    claim = found["claim"]
+    out.print(pairs([
+        ("claim", f"epsilon {number(claim['epsilon'])} at delta {number(claim['delta'])}"),
+        ("epsilon", f"at least {number(found['epsilon_lower'])}, without assumptions"),
+        ("candidates", f"{found['members']:,} members, {found['nonmembers']:,} others, {found['samples']:,} samples"),
+        ("verdict", found["verdict"]), ("note", found["note"]), ("caveat", found["caveat"]),
+    ]))  # fmt: skip

@@ -1,0 +1,186 @@
+"""`sfumato evaluate`: how good a release is, measured against the real images."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.lines import display
+from sfumato.cli.show import Answer, number, pairs, path_line, plain, table, warned
+from sfumato.cli.synthesize import Device
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Data = Annotated[str, typer.Option(metavar="DATA", help="The real images the release was made from.")]
+Test = Annotated[str | None, typer.Option(metavar="DATA", help="A test set of its own; else DATA's test split.")]
+Protocol = Annotated[
+    str, typer.Option(metavar="fixed|paper", help="Last step, or the best on the test set as in many papers.")
+]
+Classifiers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES", help="cnn, mlp, logreg, resnet, wrn, resnext, forest, boosting; with commas between.",
+        show_default="cnn,mlp,logreg; all networks with CUDA",
+    ),
+]  # fmt: skip
+Metrics = Annotated[
+    str | None, typer.Option(metavar="NAMES", help="utility, fidelity, attacks; with commas.", show_default="all")
+]
+Features = Annotated[
+    str | None, typer.Option(metavar="NAMES", help="Feature spaces for fidelity, with commas.", show_default=False)
+]
+Attacks = Annotated[
+    str | None, typer.Option(metavar="NAMES", help="Kinds of attack, with commas.", show_default=False)
+]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SPACE=FILE", help="Weights of a feature space; may be repeated.", show_default=False),
+]
+Seeds = Annotated[int, typer.Option(metavar="N", help="Times each classifier is trained.")]
+Groups = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="A column that names subgroups of the test set.")
+]
+Reference = Annotated[bool, typer.Option("--reference", help="Also train a DC-GAN without privacy, to compare with.")]
+TestSplit = Annotated[str, typer.Option(metavar="NAME", help="The part of the data to test on.")]
+Out = Annotated[
+    str | None, typer.Option(metavar="DIR", help="The folder to write.", show_default="RELEASE-evaluation")
+]
+Publish = Annotated[
+    float | None,
+    typer.Option(
+        "--publish-accuracy", metavar="EPSILON", callback=options.epsilon_in_range, show_default=False,
+        help="Only release a noisy accuracy, charged to the test set, into RELEASE-accuracy.",
+    ),
+]  # fmt: skip
+WITH_PUBLISH = {"release", "data", "test", "publish_accuracy", "delta", "relation", "person", "test_split", "label",
+                "device", "out", "ledger", "json"}  # fmt: skip
+ONLY_WITH_PUBLISH = {"delta", "relation", "person"}
+
+
+def evaluate(
+    context: typer.Context,
+    release: options.Release,
+    data: Data,
+    test: Test = None,
+    protocol: Protocol = "fixed",
+    classifiers: Classifiers = None,
+    metrics: Metrics = None,
+    features: Features = None,
+    weights: Weights = None,
+    attacks: Attacks = None,
+    seeds: Seeds = 3,
+    groups: Groups = None,
+    reference: Reference = False,
+    split: options.Split = "train",
+    test_split: TestSplit = "test",
+    label: options.Label = None,
+    person: options.Person = None,
+    device: Device = "auto",
+    ledger: options.Ledger = None,
+    out: Out = None,
+    publish_accuracy: Publish = None,
+    delta: options.Delta = 1e-5,
+    relation: options.Relation = "add-remove",
+    json: options.Json = False,
+) -> Answer:
+    """Measure a release against real images. The result is internal: it is written beside the release, not into it."""
+    from sfumato import api
+
+    _check_together(publish_accuracy is not None, set(options.given(context)))
+    progress = display(json)
+    try:
+        if publish_accuracy is not None:
+            found = api.publish_accuracy(
+                release, data, publish_accuracy, out, ledger=ledger, test=test, delta=delta, relation=relation,
+                test_split=test_split, label=label, person=person, device=device, progress=progress,
+            )  # fmt: skip
+            return Answer(found, lambda console: _show_published(console, found), json)
+        report = api.evaluate(
+            release, data, test=test, protocol=protocol, classifiers=_listed(classifiers), metrics=_listed(metrics),
+            seeds=seeds, device=device, out=out, groups=groups, reference=reference, progress=progress, split=split,
+            test_split=test_split, label=label, features=_listed(features), attacks=_listed(attacks),
+            weights=options.settings(weights), ledger=ledger, command=shlex.join(["sfumato", *sys.argv[1:]]),
+        )  # fmt: skip
+    finally:
+        progress.close()
+    place = Path(out) if out else Path(f"{Path(release).resolve()}-evaluation")
+    found = report.to_json() | {"out": str(place.absolute())}
+    return Answer(found, lambda console: _show(console, found), json)
+
+
+def _check_together(publishing: bool, given: set[str]) -> None:
+    if publishing and (extra := sorted(given - WITH_PUBLISH)):
+        raise InputError(f"--publish-accuracy releases one number and takes no {options.flag(extra[0])}; leave it out.")
+    if not publishing and (lonely := sorted(given & ONLY_WITH_PUBLISH)):
+        raise InputError(f"{options.flag(lonely[0])} belongs to a released accuracy; give --publish-accuracy EPSILON.")
+
+
+def _listed(text: str | None) -> list[str] | None:
+    """Names with commas between, as a list."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _show(out: Console, found: dict[str, Any]) -> None:
+    sections = found["sections"]
+    for sentence in sections["touched"]:
+        out.print(plain(sentence))
+    if "utility" in sections:
+        _show_utility(out, sections["utility"])
+    for name, show in (("fidelity", _show_fidelity), ("attacks", _show_attacks)):
+        if name in sections:
+            why = sections[name].get("skipped")
+            out.print(f"{name}: {plain(why)}") if isinstance(why, str) else show(out, sections[name])
+    warned(out, sections["data"]["warnings"])
+    path_line(out, "report", str(Path(found["out"]) / "evaluation.json"))
+
+
+def _show_utility(out: Console, utility: dict[str, Any]) -> None:
+    synthetic, real, reference = utility["synthetic"], utility["real"], utility["reference"]
+    columns = ("classifier", "synthetic", "best look*", "real", *(("DC-GAN",) if reference else ()))
+    rows = [
+        (name, _measured(row["fixed"]), _measured(row["paper"]), _measured(real["classifiers"][name]["accuracy"]),
+         *((_measured(reference["classifiers"][name]["accuracy"]),) if reference else ()))
+        for name, row in synthetic["classifiers"].items()
+    ]  # fmt: skip
+    out.print(table("Accuracy on real test images", columns, rows, whole=("classifier",)))
+    out.print("* selection on the test set, as in many papers; optimistic")
+    top, mean = synthetic["max"], synthetic["mean"]
+    out.print(pairs([("largest", f"{_measured(top)} ({top['name']})"), ("mean", _measured(mean))]))
+
+
+def _show_fidelity(out: Console, section: dict[str, Any]) -> None:
+    shown = [(plain(name), _measured(value)) for name, value in section["values"].items()]
+    out.print(table(f"Fidelity against {section['against']}", ("measure", "value"), shown, whole=("measure",)))
+    for name, why in (section["skipped"] or {}).items():
+        out.print(f"{plain(name)}: {plain(why)}")
+
+
+def _show_attacks(out: Console, section: dict[str, Any]) -> None:
+    shown = [(name, _area(row), plain(row["verdict"])) for name, row in section["attacks"].items()]
+    out.print(table("Membership attacks", ("attack", "AUC", "verdict"), shown, whole=("attack",)))
+    if section["warning"]:
+        out.print(plain(section["warning"]))
+
+
+def _area(row: dict[str, Any]) -> str:
+    return _measured(row["auc"]) if isinstance(row.get("auc"), dict) else number(row.get("auc"))
+
+
+def _measured(value: dict[str, Any]) -> str:
+    """A number with its interval; one seed has none."""
+    if len(value["values"]) == 1:
+        return number(value["mean"])
+    return f"{number(value['mean'])} [{number(value['low'])}, {number(value['high'])}]"
+
+
+def _show_published(out: Console, found: dict[str, Any]) -> None:
+    value = f"{number(found['accuracy'])} [{number(found['low'])}, {number(found['high'])}]"
+    out.print(pairs([("accuracy", value), ("", found["classifier"]), ("guarantee", found["guarantee"])]))
+    path_line(out, "written to", found["out"])

@@ -1,0 +1,186 @@
+"""A noisy accuracy that may be published: the one number of an evaluation that goes through the barrier.
+
+A CNN is trained on the synthetic images alone, which is free. Each unit of the private test set then casts one vote,
+"wrong" or "right"; the two counts leave with discrete Gaussian noise, charged to the account of the test set before a
+record is read. The result is a small folder of its own: accuracy.json, and its privacy statement.
+
+    (wrong, right) = sum of votes + N_Z(0, sigma^2) each          Delta = 1 (add-remove), sqrt 2 (replace-one)
+    accuracy       = (right + n - wrong) / 2n                     n public; right / (right + wrong) where it is not
+
+The first form uses both counts: its noise has standard deviation sigma / (n sqrt 2). A person with several images
+votes once, by the majority of them; a tie is "wrong".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sfumato import __version__
+from sfumato.accounting.budget import Budget
+from sfumato.evaluate import stacked
+from sfumato.evaluate.evaluate import check_place
+from sfumato.evaluate.networks import judge
+from sfumato.evaluate.real import class_numbers, matched, open_test
+from sfumato.privacy.bounds import Bound, BoundedSum
+from sfumato.privacy.plan import Plan, crossing, within
+from sfumato.run.progress import Silent
+from sfumato.types import DataSpec, Images
+
+if TYPE_CHECKING:
+    from sfumato.data.private import PrivateImages
+    from sfumato.release import Release
+
+METHOD, CROSSING, FORMAT = "publish-accuracy", "accuracy", "sfumato-accuracy/1"
+VOTE = Bound(1.0, integer=True, nonnegative=True)
+
+
+def publish_accuracy(
+    release_folder: str | Path,
+    data: Any,
+    epsilon: float,
+    out: str | Path | None = None,
+    *,
+    ledger: str | Path | None = None,
+    test: Any = None,
+    delta: float = 1e-5,
+    relation: str = "add-remove",
+    test_split: str = "test",
+    label: str | None = None,
+    person: str | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: Silent | None = None,
+    recipe: Any = None,
+) -> dict[str, Any]:
+    """Spend `epsilon` of the test set's budget on the accuracy of a CNN trained on the release; write a new folder.
+
+    The folder, RELEASE-accuracy unless `out` names another, holds accuracy.json, privacy.json and PRIVACY.md. The
+    release itself is not touched, and no number without noise is shown or kept.
+    """
+    from sfumato import api
+    from sfumato.release import Release, ensure_free
+    from sfumato.run.run import pick_device
+
+    device, progress = pick_device(device), progress or Silent()
+    place = ensure_free(check_place(release_folder, out, "accuracy"))
+    release = Release.load(release_folder)
+    with open_test(data, release.images, test=test, test_split=test_split, label=label, person=person) as box:
+        budget = api.make_budget(epsilon, delta, relation, str(box.spec.unit))
+        plan = _plan(box.spec, budget, release_folder, seed)
+        numbers = class_numbers(box.spec, release.images)
+        matched(np.empty((0, *box.spec.shape), np.uint8), release.images, box.spec)
+        net = _train(release.images, seed, device, recipe, progress)
+        counts, statement = _release(box, plan, _query(net, numbers, release.images), device, ledger)
+    found = _found(counts, plan, statement, release)
+    _write(place, found, statement)
+    return found | {"out": str(place)}
+
+
+def _plan(spec: DataSpec, budget: Budget, folder: str | Path, seed: int) -> Plan:
+    settings = {"classifier": "cnn", "seed": seed, "release": Path(folder).resolve().name}
+    return within(budget, lambda noise: Plan(METHOD, settings, spec, budget, {CROSSING: crossing(VOTE, noise)},
+                                             labels={"kind": "none", "weights": None}))  # fmt: skip
+
+
+def _train(images: Images, seed: int, device: str, recipe: Any, progress: Silent) -> nn.Module:
+    """The CNN on synthetic images alone; a few of them stand in for test images, whose accuracy nobody asks for."""
+    trained = stacked.train("cnn", images.pixels, images.labels, images.pixels[:1], images.labels[:1],
+                            classes=len(images.classes), seeds=[seed], device=device, recipe=recipe, looks=1,
+                            progress=progress)  # fmt: skip
+    assert trained.network is not None
+    return judge(trained.network, "cnn", images.pixels.shape[1:], len(images.classes), 0, 1)
+
+
+def _query(net: nn.Module, numbers: np.ndarray, like: Images) -> BoundedSum:
+    wide = like.pixels.shape[1]
+
+    def votes(images: Tensor, labels: Tensor) -> Tensor:
+        # Each row depends on its own image alone: the network is in evaluation mode.
+        known = torch.from_numpy(numbers).to(labels)
+        right = net(images.expand(-1, wide, -1, -1)).argmax(1) == known[labels]
+        return torch.stack([~right, right], 1).double()
+
+    return BoundedSum(votes, VOTE, (2,))
+
+
+def _release(
+    box: PrivateImages, plan: Plan, query: BoundedSum, device: str, ledger: str | Path | None
+) -> tuple[Tensor, dict[str, Any]]:
+    """Reserve, cross once, commit; as every run does."""
+    from sfumato import api
+    from sfumato.privacy.barrier import Barrier
+    from sfumato.privacy.ledger import Ledger
+    from sfumato.run.job import Job
+
+    job = Job.create({}, str(ledger) if ledger else None)
+    accounts = api._accounts(box.spec, ledger)
+    try:
+        api._enter(job, accounts, plan, box)
+        barrier = Barrier(box, box.spec, Ledger(plan), device=device)
+        counts = barrier.release(CROSSING, query)  # the barrier
+        job.check(accounts)
+        statement = _statement(plan, barrier.noise.source, api._others(accounts, job, box))
+        job.finish(accounts)
+        return counts.cpu(), statement
+    finally:
+        job.close()
+        accounts.close()
+
+
+def _statement(plan: Plan, source: str, others: dict[str, Any] | None) -> dict[str, Any]:
+    from sfumato.release import make_statement
+
+    return make_statement(
+        plan.to_json(), released=["two noisy counts of test images, guessed wrong and right"], account=others,
+        noise={"source": source, "sampler": "exact discrete Gaussian"}, public_data=None, audit=None,
+        tuning="not charged: the classifier has one fixed schedule; no other was tried on the private data",
+        version=__version__,
+    )  # fmt: skip
+
+
+def _found(counts: Tensor, plan: Plan, statement: dict[str, Any], release: Release) -> dict[str, Any]:
+    wrong, right = (float(x) for x in counts)
+    sigma, spec = plan.crossings[CROSSING].mechanism.std(VOTE), plan.data
+    if spec.count_public:
+        value, spread = (right + spec.records - wrong) / (2 * spec.records), sigma / (spec.records * math.sqrt(2))
+    else:
+        total = max(right + wrong, 1.0)
+        value = right / total
+        spread = sigma * math.hypot(value, 1 - value) / total
+    low, high = value - 1.96 * spread, value + 1.96 * spread
+    return {
+        "format": FORMAT,
+        "accuracy": min(1.0, max(0.0, value)),
+        "low": min(1.0, max(0.0, low)),
+        "high": min(1.0, max(0.0, high)),
+        "interval": "95 %, of the privacy noise alone",
+        "counts": {"wrong": wrong, "right": right},
+        "sigma": sigma,
+        "classifier": "cnn trained on the synthetic images, fixed schedule, last step",
+        "test_units": spec.records,
+        "unit": str(spec.unit),
+        "guarantee": statement["guarantee"]["summary"],
+        "release": {"method": release.statement["reproducibility"]["method"], "statement": _hash(release.statement)},
+    }
+
+
+def _hash(statement: dict[str, Any]) -> str:
+    """Which release the number belongs to: SHA-256 of its statement."""
+    return hashlib.sha256(json.dumps(statement, sort_keys=True).encode()).hexdigest()
+
+
+def _write(place: Path, found: dict[str, Any], statement: dict[str, Any]) -> None:
+    from sfumato.release import to_markdown
+
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "privacy.json").write_text(json.dumps(statement, indent=1) + "\n")
+    (place / "PRIVACY.md").write_text(to_markdown(statement))
+    (place / "accuracy.json").write_text(json.dumps(found, indent=1) + "\n")

@@ -1,0 +1,178 @@
+"""`check` on the package's own methods, and on methods that somebody got wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pytest
+import torch
+
+from sfumato import Budget, DataSpec, Method, Relation, Unit
+from sfumato.audit import check, level0
+from sfumato.data.labels import LabelPrior
+from sfumato.errors import AuditFailed
+from sfumato.generators import ConvGenerator
+from sfumato.methods import TABLE, load_class
+from sfumato.privacy.bounds import Bound, BoundedSum
+from sfumato.privacy.plan import Crossing, Plan, crossing, within
+from sfumato.privacy.samplers import Poisson
+
+PIXELS = 64
+PRIORS = [LabelPrior("uniform"), LabelPrior("private", fraction=0.3)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toy(Method):
+    """The noisy mean image, as a generator's bias; `wrong` plants a mistake in it."""
+
+    wrong: str = ""
+    times: int = 1
+    rate: float | None = None
+    name: ClassVar[str] = "toy"
+
+    def plan(self, spec, budget):
+        def at(noise):
+            made = crossing(Bound(1.0), noise, Poisson(self.rate) if self.rate else None, times=self.times)
+            if self.wrong == "quarter of the noise":
+                made = replace(made, mechanism=QuieterGaussian(made.mechanism.multiplier))
+            return Plan(self.name, {}, spec, budget, {"mean": made})
+
+        plan = within(budget, at)
+        if self.wrong == "over budget":
+            return replace(plan, crossings={"mean": crossing(Bound(1.0), plan.crossings["mean"].mechanism.multiplier / 2)})
+        return plan
+
+    def learn(self, barrier, run, public=None):
+        kept = []
+
+        def contribution(images, labels):
+            kept.append(images.mean())
+            rows = images.flatten(1)
+            if self.wrong == "rows mix":
+                return rows - rows.mean(0)
+            return rows / len(rows) if self.wrong == "rows by batch size" else rows
+
+        query = BoundedSum(contribution, Bound(1.0), (PIXELS,))
+        net = ConvGenerator(barrier.spec.shape, barrier.spec.classes, 4, 8)
+        total = torch.zeros(PIXELS, dtype=torch.float64)
+        for _ in run.steps(self.times + (self.wrong == "one use too many"), net=net):
+            total += barrier.release("mean", query)
+        if self.wrong == "draws of its own":
+            barrier.noise.gaussian((3,))
+        value = float(kept[-1]) if self.wrong == "smuggled" and kept else float(total.mean())
+        torch.nn.init.constant_(net.start.bias, value)
+        for parameter in net.body.parameters():
+            torch.nn.init.constant_(parameter, 0.5)
+        torch.nn.init.constant_(net.start.weight, 0.1)
+        return net
+
+
+class QuieterGaussian:
+    """Declares one scale and draws another."""
+
+    kind = "gaussian"
+
+    def __init__(self, multiplier):
+        self.multiplier = multiplier
+
+    def std(self, bound):
+        return self.multiplier * bound.norm
+
+    def __call__(self, value, bound, noise):
+        from sfumato.privacy.mechanisms import Gaussian
+
+        return Gaussian(self.multiplier / 4)(value, bound, noise)
+
+
+def failing(report):
+    return {row.check for row in report.rows if not row.ok}
+
+
+def test_a_correct_toy_passes_every_level():
+    report = check(Toy(), level=2, draws=20_000, runs=600)
+    assert report.verdict == "pass", report.failed
+    assert {"mean: step audit", "whole plan"} <= {row.check for row in report.rows}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "caught_by"),
+    [
+        ("rows mix", "mean: influence"),
+        ("rows by batch size", "mean: influence"),
+        ("quarter of the noise", "mean: noise scale"),
+        ("smuggled", "fixed tape"),
+        ("smuggled", "blind barrier"),
+        ("one use too many", "learns"),
+        ("draws of its own", "draws = events"),
+        ("over budget", "plan"),
+    ],
+)
+def test_a_mistake_is_caught(wrong, caught_by):
+    report = check(Toy(wrong=wrong))
+    assert report.verdict == "fail" and caught_by in failing(report), report.rows
+    with pytest.raises(AuditFailed, match="toy failed"):
+        report.require()
+
+
+def test_a_subsampled_method_is_compared_with_its_own_curve():
+    report = check(Toy(times=3, rate=0.3), level=2, draws=20_000, runs=1000)
+    assert report.verdict == "pass", report.failed
+    rows = {row.check: row for row in report.rows}
+    assert rows["mean: inclusion sizes"].ok and "allows no less than" in rows["whole plan"].detail
+
+
+def test_too_little_noise_shows_at_every_level():
+    report = check(Toy(wrong="quarter of the noise"), level=2, draws=5000, runs=800)
+    assert {"mean: noise scale", "mean: step audit", "whole plan"} <= failing(report)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("labels", PRIORS, ids=[prior.kind for prior in PRIORS])
+@pytest.mark.parametrize("row", TABLE, ids=[row.name for row in TABLE])
+def test_every_method_passes_under_either_relation(row, labels, relation):
+    report = check(load_class(row)(labels=labels), budget=Budget(4.0, relation=relation), level=1, draws=20_000)
+    assert report.verdict == "pass", report.failed
+
+
+def test_persons_are_the_unit_that_is_changed():
+    spec = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"), unit=Unit.PERSON)
+    assert check(Toy(), spec=spec).verdict == "pass"
+
+
+def test_level0_is_quick_for_real_shapes():
+    method, spec = load_class(TABLE[0])(), DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
+    started = time.perf_counter()
+    assert level0(method, spec, Budget(1.0)).verdict == "pass"
+    assert time.perf_counter() - started < 15  # two seconds on an idle machine
+
+
+def test_a_long_method_is_not_run_to_its_end():
+    @dataclass(frozen=True, kw_only=True)
+    class Endless(Toy):
+        def learn(self, barrier, run, public=None):
+            query = BoundedSum(lambda images, labels: images.flatten(1), Bound(1.0), (PIXELS,))
+            while True:
+                barrier.release("mean", query)
+
+    report = check(Endless(times=10**6))
+    assert report.verdict == "pass", report.failed
+
+
+def test_a_method_that_plans_badly_is_reported_not_raised():
+    @dataclass(frozen=True, kw_only=True)
+    class Broken(Toy):
+        def plan(self, spec, budget):
+            raise KeyError("data")
+
+    assert "plan" in failing(check(Broken()))
+
+
+def test_a_report_is_plain_and_has_a_picture():
+    report = check(Toy(), level=1, draws=2000)
+    made = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert made["verdict"] == "pass" and set(made["rows"][0]) == {"check", "level", "verdict", "detail"}
+    assert report.picture()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert check(Toy()).picture() is None and isinstance(Crossing, type)

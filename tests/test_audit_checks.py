@@ -1,0 +1,161 @@
+"""Each auditor on something right and something wrong."""
+
+from __future__ import annotations
+
+import random as python_random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sfumato.accounting import accountant
+from sfumato.accounting.budget import Relation
+from sfumato.audit import chance, checks
+from sfumato.audit.endtoend import GradientCanary, PartitionCanary, run
+from sfumato.audit.examine import examine
+from sfumato.audit.gallery import common, noises
+from sfumato.audit.step import play, step
+from sfumato.audit.subject import Inclusion, Pair, Rows, Subject
+from sfumato.privacy.bounds import Bound
+from sfumato.privacy.mechanisms import DiscreteGaussian, Gaussian
+from sfumato.privacy.plan import crossing
+from sfumato.privacy.samplers import Poisson
+
+RANDOM = np.random.default_rng(0)
+VOTE = Bound(1.0, integer=True, nonnegative=True)
+
+
+def failed(findings):
+    return {f.check for f in findings if not f.ok}
+
+
+def released(draw, sigma=1.0, **parts):
+    return Subject(name="noise", release=draw, sigma=sigma, nothing=(None,), **parts)
+
+
+def test_a_subject_without_parts_is_not_judged():
+    assert examine(Subject(name="nothing"), level=2) == []
+
+
+@pytest.mark.parametrize("scale", [2 / 3, 0.95, 1.05, 3 / 2])
+def test_noise_of_another_scale_is_seen(scale):
+    found = chance.calibration(released(lambda _: RANDOM.normal(0, scale, 200)), RANDOM)
+    assert "noise scale" in failed(found)
+
+
+def test_noise_of_another_law_is_seen():
+    uniform = released(lambda _: RANDOM.uniform(-(3**0.5), 3**0.5, 200))
+    assert "noise law" in failed(chance.calibration(uniform, RANDOM))
+
+
+def test_noise_off_the_grid_is_seen():
+    found = chance.calibration(released(lambda _: RANDOM.normal(size=50), grid=2.0**-20), RANDOM)
+    assert failed(found) == {"noise support"}
+
+
+@pytest.mark.parametrize("how", ["step", "class", "shared"])
+def test_noise_used_twice_is_seen(how):
+    kept = {"last": RANDOM.normal(size=60), "use": 0}
+
+    def draw(_):
+        kept["use"] += 1
+        if how == "step" and kept["use"] % 2 == 0:
+            return kept["last"]
+        fresh = RANDOM.normal(size=60)
+        fresh = np.tile(fresh[:20], 3) if how == "class" else fresh
+        kept["last"] = (fresh + 0.4 * fresh[0]) / 1.16**0.5 if how == "shared" else fresh
+        return kept["last"]
+
+    assert "noise correlation" in failed(chance.calibration(released(draw), RANDOM))
+
+
+@pytest.mark.parametrize("sigma", [0.3, 0.8, 2.5, 40.0])
+def test_discrete_noise_passes_and_its_neighbour_fails(sigma):
+    def at(scale):
+        mechanism = DiscreteGaussian(scale)
+        return lambda _: mechanism(torch.zeros(40, dtype=torch.float64), VOTE, common.noise()).numpy()
+
+    right = released(at(sigma), sigma, discrete=True, grid=1.0)
+    assert failed(chance.calibration(right, RANDOM)) == set() and checks.replay(right, RANDOM).ok
+    assert "noise scale" in failed(chance.calibration(replace(right, sigma=1.2 * sigma), RANDOM))
+
+
+def test_the_user_seed_is_restored_after_a_replay():
+    np.random.seed(5)
+    torch.manual_seed(5)
+    python_random.seed(5)
+    before = np.random.get_state()[1].copy(), torch.get_rng_state(), python_random.getstate()
+    checks.replay(released(lambda _: np.random.normal(size=3)), RANDOM)
+    assert np.array_equal(np.random.get_state()[1], before[0])
+    assert torch.equal(torch.get_rng_state(), before[1]) and python_random.getstate() == before[2]
+
+
+def test_the_real_sampler_passes_and_others_do_not():
+    def judged(draw, units=600, rate=0.05):
+        return failed(chance.inclusion(Subject(name="s", inclusion=Inclusion(draw, units, rate)), RANDOM))
+
+    sampler = Poisson(0.05)
+    assert judged(lambda n: [sampler.draw(600, common.noise()) for _ in range(n)]) == set()
+    assert "inclusion rate" in judged(lambda n: [Poisson(0.06).draw(600, common.noise()) for _ in range(n)])
+    assert "inclusion sizes" in judged(lambda n: [RANDOM.choice(600, 30, replace=False) for _ in range(n)])
+
+    def shuffled(n):
+        return [b for _ in range(n // 20 + 1) for b in np.array_split(RANDOM.permutation(600), 20)][:n]
+
+    assert {"inclusion sizes", "inclusion epochs", "inclusion independence"} <= judged(shuffled)
+
+
+def test_a_row_must_not_depend_on_others_or_on_the_size_of_the_batch():
+    def judged(of, alone=None):
+        rows = Rows(of, common.normal_batch(5, 3), common.change, alone=alone)
+        return checks.influence(Subject(name="r", rows=rows), np.random.default_rng(1))
+
+    assert judged(np.tanh, lambda data, i: data[i : i + 1]).ok
+    assert not judged(lambda data: data - data.mean(0)).ok
+    assert not judged(lambda data: data / len(data), lambda data, i: data[i : i + 1]).ok
+
+
+def test_a_derivative_by_another_record_is_seen_where_bits_do_not_show_it():
+    rows = Rows(lambda data: data * 0, common.normal_batch(3, 2), common.change, lambda data: np.ones((3, 3)))
+    assert "derivative" in checks.influence(Subject(name="r", rows=rows), RANDOM).detail
+
+
+def test_a_shape_that_depends_on_the_data_is_seen():
+    pair = Pair("removed", Relation.ADD_REMOVE, np.ones((3, 2)), np.ones((2, 2)))
+    subject = Subject(name="s", declared={Relation.ADD_REMOVE: 9.0}, pairs=lambda r: [pair], exact=lambda d: d)
+    assert "shapes" in checks.sensitivity(subject, RANDOM).detail
+
+
+def test_a_step_audit_finds_what_five_per_cent_of_noise_leaves_open():
+    right = noises.correct(False)
+    weak = replace(right, sigma=1.06)  # declared; the noise has 1
+    assert step(right, np.random.default_rng(1)).ok
+    assert not step(weak, np.random.default_rng(1)).ok
+    assert play(right, np.random.default_rng(1)).errors.mu == pytest.approx(1.0, abs=0.06)
+
+
+@pytest.mark.parametrize("rate", [None, 0.5])
+def test_a_gradient_canary_is_tight_enough_to_refute_half_the_noise(rate):
+    sampler = None if rate is None else Poisson(rate)
+    honest = GradientCanary(crossing(Bound(1.0), 0.6, sampler, times=2), common.noise(), steps=2)
+    assert run(honest, runs=1000, alpha=1e-5).ok
+
+    class Halved:
+        profile = GradientCanary(crossing(Bound(1.0), 1.2, sampler, times=2), common.noise(), steps=2).profile
+        play = staticmethod(honest.play)
+
+    assert not run(Halved(), runs=1000, alpha=1e-5).ok
+
+
+def test_a_partition_canary_attains_its_mu():
+    k, queries, sigma = 4, 9, 12.0  # mu = 2 sqrt(4 * 9) / 12 = 1
+    votes = np.r_[np.ones(k), np.zeros(12)]
+
+    def query(rows):
+        return common.add_noise(rows, Gaussian(sigma), Bound(1.0))
+
+    game = PartitionCanary(query, votes, queries, accountant.ExactGaussian(1.0))
+    honest = run(game, runs=6000, alpha=1e-3)
+    assert honest.ok and honest.errors.mu > 0.7
+    assert not run(replace(game, profile=accountant.ExactGaussian(0.5)), runs=2000, alpha=1e-3).ok

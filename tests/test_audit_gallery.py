@@ -1,0 +1,63 @@
+"""The auditors are proved on planted bugs: each is caught, each correct twin passes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sfumato.audit import gallery
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return {row["id"]: row for row in gallery.run(seed=11)}
+
+
+def test_there_are_twenty_six_bugs_and_two_controls(rows):
+    assert sorted(rows) == [f"B{i:02}" for i in range(1, 29)]
+    assert [i for i, row in rows.items() if row["expected"] == "pass"] == ["B26", "B27"]
+
+
+@pytest.mark.parametrize("bug", [bug.id for bug in gallery.BUGS])
+def test_the_bug_is_caught_and_its_twin_passes(rows, bug):
+    row = rows[bug]
+    assert row["ok"], row
+    assert row["verdict"] == row["expected"] and row["twin"] == "pass"
+    assert any(c.isdigit() for c in row["detail"]) or bug in ("B15", "B17")
+
+
+def test_a_bug_counts_as_caught_only_by_the_check_that_is_meant_to(rows):
+    for bug in gallery.BUGS:
+        assert set(rows[bug.id]["by"]) <= set(bug.by)
+
+
+def test_rows_are_plain_values(rows):
+    assert json.loads(json.dumps(list(rows.values()), allow_nan=False))[0]["id"] == "B01"
+
+
+def test_games_of_higher_levels_convict_too(rows):
+    assert all("step audit" in rows[i]["by"] for i in ("B01", "B02", "B07", "B10", "B11"))
+    assert all("end to end" in rows[i]["by"] for i in ("B03", "B09", "B21"))
+
+
+def test_a_row_that_is_wrong_says_so(monkeypatch):
+    blind = [bug for bug in gallery.BUGS if bug.id == "B23"][0]
+    monkeypatch.setattr(gallery, "BUGS", (gallery.Bug(blind.id, blind.name, lambda bug: blind.build(False), blind.by),))
+    assert [row["ok"] for row in gallery.run()] == [False]
+
+
+def test_the_controls_raise_no_alarm_over_twenty_seeds():
+    assert gallery.control_alarms(range(20)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_controls_raise_at_most_one_alarm_over_two_hundred_seeds():
+    assert len(gallery.control_alarms(range(200))) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_all_twins_raise_at_most_one_alarm_over_forty_seeds():
+    assert len(gallery.control_alarms(range(40), twins=True)) <= 1
