@@ -14,6 +14,7 @@ from sfumato import DPMERF, Budget
 from sfumato.accounting.gaussian import mu_of
 from sfumato.api import synthesize
 from sfumato.errors import InputError
+from sfumato.evaluate import attacks as package
 from sfumato.evaluate.attacks import KINDS, attacks, attribute, domias, ganleaks, logan, reconstruction, scores
 from sfumato.evaluate.attacks.recipes import DPAF_TABLE_XVII, dpaf_table_xvii, few, private
 from sfumato.evaluate.attacks.subject import Batch, Subject, batch
@@ -100,8 +101,9 @@ def test_a_bootstrap_interval_holds_the_truth_about_as_often_as_it_says():
 
 
 def test_ceilings_are_those_of_the_table():
-    for epsilon, area, one, tenth in ((0.5, 0.540, 0.0145, 0.0016), (1, 0.575, 0.0198, 0.0024), (4, 0.743, 0.0805, 0.0152),
-                                      (10, 0.921, 0.372, 0.138)):  # fmt: skip
+    table = {0.5: (0.540, 0.0145, 0.0016), 1: (0.575, 0.0198, 0.0024), 4: (0.743, 0.0805, 0.0152)}
+    table[10] = (0.921, 0.372, 0.138)
+    for epsilon, (area, one, tenth) in table.items():
         found = scores.ceiling_of_mu(mu_of(epsilon, 1e-5))
         assert found.auc == pytest.approx(area, abs=6e-4) and found.epsilon == pytest.approx(epsilon, rel=1e-6)
         assert found.tpr["tpr_at_1_percent"] == pytest.approx(one, abs=6e-4)
@@ -190,11 +192,12 @@ def test_a_memorising_generator_is_caught_through_its_latents(digits):
 
 
 def test_without_labels_the_search_goes_over_all(digits):
-    members = digits[:12]
-    unlabelled = Batch(members.pixels, np.full(12, -1))
+    members = digits[:60]
+    unlabelled = Batch(members.pixels, np.full(60, -1))
     net = Mixer(members)
     known, unknown = (ganleaks.latent_scores(net, c, ganleaks.descend, steps=30) for c in (members, unlabelled))
-    assert np.corrcoef(known, unknown)[0, 1] > 0.3 and (unknown > -0.05).all()
+    # Every label is tried, the true one among them; the starts differ, so that it may end a little worse.
+    assert len(set(members.labels)) == 10 and np.median(unknown) >= np.median(known) - 0.01
 
 
 def test_gradients_find_nearer_images_than_samples_do(digits):
@@ -216,16 +219,19 @@ def test_logan_learns_to_tell_members_of_a_memoriser(digits):
     assert np.array_equal(logan.score(again, others), logan.score(same, others))  # by its seed alone
 
 
-def test_calibration_takes_away_what_is_easy_to_make(digits):
+def test_calibration_takes_away_what_any_generator_would_make(digits):
     members, others = digits[:300], digits[300:600]
     made = Copier(members, 40).sample(1500)
-    subject = Subject(None, Batch(made.pixels, made.labels), members, others, digits[600:1100])
-    with_images, _, note = ganleaks.calibrated(subject)
-    assert "for want of" in note
-    subject = Subject(None, subject.synthetic, members, others, digits[600:1100], Copier(digits[600:900], 40))
-    one, two, note = ganleaks.calibrated(subject)
-    raw = scores.auc(ganleaks.black_box(members, subject.synthetic), ganleaks.black_box(others, subject.synthetic))
-    assert "trained without" in note and scores.auc(one, two) > raw > 0.6 and len(with_images) == 300
+    synthetic = Batch(made.pixels, made.labels)
+    one, two, note = ganleaks.calibrated(Subject(None, synthetic, members, others, digits[600:1100]))
+    assert "for want of" in note and scores.auc(one, two) > 0.9
+    expected = ganleaks.black_box(members, synthetic) - ganleaks.black_box(members, digits[600:1100])
+    assert np.allclose(one, expected)
+    same = Subject(None, synthetic, members, others, digits[600:1100], Copier(members, 40))
+    one, two, note = ganleaks.calibrated(same)
+    assert "trained without" in note and not one.any() and not two.any()
+    other = Subject(None, synthetic, members, others, digits[600:1100], Copier(digits[600:900], 40))
+    assert scores.auc(*ganleaks.calibrated(other)[:2]) > 0.9
 
 
 def test_density_ratios_equal_plain_sums():
@@ -240,10 +246,16 @@ def test_density_ratios_equal_plain_sums():
     assert np.allclose(domias.log_gaussian(at, rows) - 1.5 * np.log(2 * np.pi), law.logpdf(at))
 
 
-def test_domias_by_gaussians_sees_a_shift(digits):
-    bright = Batch(np.minimum(digits[:200].pixels.astype(int) + 30, 255).astype(np.uint8), digits[:200].labels)
-    one, two = domias.score([bright, digits[200:400]], bright, digits[400:800], density="gaussian", count=8)
-    assert scores.auc(one, two) > 0.8
+@pytest.mark.parametrize("density", ["gaussian", "kernel"])
+def test_domias_reaches_the_best_auc_for_two_gaussians(density):
+    random = np.random.default_rng(0)
+
+    def drawn(n, shift):
+        values = np.clip(np.rint(random.normal(110, 10, (n, 2)) + [shift, 0]), 0, 255)
+        return Batch(values.astype(np.uint8).reshape(n, 1, 1, 2), np.zeros(n, int))
+
+    one, two = domias.score([drawn(1500, 20), drawn(1500, 0)], drawn(1500, 20), drawn(1500, 0), density=density)
+    assert scores.auc(one, two) == pytest.approx(0.9214, abs=0.025)  # Phi(2 / sqrt 2): the likelihood ratio itself
 
 
 def test_ratios_by_hand():
@@ -276,7 +288,8 @@ def test_another_attribute_may_be_hidden(digits):
 # A correct mechanism
 
 
-def test_dp_merf_stays_under_its_ceiling(digits, tmp_path):
+def test_dp_merf_stays_under_its_ceiling(digits, tmp_path, monkeypatch):
+    monkeypatch.setitem(package.DEEP, "cpu", 50)
     members, others = digits[:400], digits[400:1200]
     release = synthesize(DPMERF(features=200, steps=40), (members.pixels, members.labels), Budget(epsilon=1), count=16,
                          ledger=tmp_path / "ledger.sqlite")  # fmt: skip

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.release import Release
 
 SAMPLES = 20_000
-RESAMPLED = 1000
+RESAMPLED = 500
 INTERNAL = "internal: computed from private records; it must not be published with the release"
 CAVEAT = (
     "Members and non-members must be a random split of one population; otherwise this measures how they differ. "
@@ -133,5 +133,5 @@ def _interval(
         measure(random.choice(inside, len(inside)), random.choice(outside, len(outside))) for _ in range(RESAMPLED)
     ])  # fmt: skip
     low, high = np.quantile(again, [0.025, 0.975])
-    # The far tail is taken from the spread, since a thousand resamples do not reach it.
+    # The far tail is taken from the spread, since a few hundred resamples do not reach it.
     return value, float(low), float(high), float(value - 3.5 * again.std() - 1 / len(inside))

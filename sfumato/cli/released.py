@@ -21,7 +21,7 @@ def released(release: Any, folder: str, as_json: bool, cost: str | None = None) 
         "guarantee": guarantee | {"accountant": statement["accountant"]["name"]},
         "crossings": statement["mechanisms"]["events"],
         "classes": list(release.classes),
-        "warnings": list(statement["deviations"]["caveats"]),
+        "warnings": list(statement["deviations"]["warnings"]),
         "images": len(release.images),
     }
     return Answer(found, lambda out: _show(out, found, statement["plain_words"]["summary"], cost), as_json)

@@ -46,10 +46,10 @@ def fidelity(
 ) -> dict[str, Measured]:
     """Every number with its interval, under names like "fid/efficientnet-lite0".
 
-    `classifier` (`networks.Judge`) takes images in [0, 1] to logits and has `features`; with it comes "inception-score".
-    `weights` are files of public networks by name of the space. `cache` keeps the features of the real images in the
-    private cache folder. At most `limit` images of each kind are looked at, drawn by `seed`: 10,000 with CUDA, else
-    2,500. FID depends on that number, which its note tells.
+    `classifier` (a `networks.Judge`) takes images in [0, 1] to logits and has `features`; with it comes
+    "inception-score". `weights` are files of public networks, by name of the space. `cache` keeps the features of the
+    real images in the private cache folder. At most `limit` images of each kind are looked at, drawn by `seed`: 10,000
+    with CUDA, else 2,500. FID depends on that number, which its note tells.
     """
     from sfumato.run.progress import Silent
     from sfumato.run.run import pick_device

@@ -219,6 +219,7 @@ def deviations(plan: dict[str, Any]) -> dict[str, Any]:
         else "Does not apply: the published algorithm is followed.",
         "deviations": found,
         "caveats": caveats,
+        "warnings": list(plan.get("warnings") or ()),
     }
 
 

@@ -50,7 +50,7 @@ def _plan(statement: dict[str, Any]) -> dict[str, Any]:
     from sfumato.accounting.accountant import profile
 
     made, given, told = statement["reproducibility"], statement["guarantee"], statement["accountant"]
-    events, caveats = statement["mechanisms"]["events"], statement["deviations"]["caveats"]
+    events = statement["mechanisms"]["events"]
     derived = profile(read_events(statement))
     numbers = {key: given[key] for key in ("epsilon", "delta", "relation", "unit", "mu", "advantage")}
     configuration = made["configuration"]
@@ -67,7 +67,7 @@ def _plan(statement: dict[str, Any]) -> dict[str, Any]:
         "labels": made["labels"],
         "deviations": statement["deviations"]["deviations"],
         # The last caveat of records is the statement's own.
-        "warnings": caveats[:-1] if configuration["data"]["unit"] == "record" else caveats,
+        "warnings": statement["deviations"]["warnings"],
     }
 
 

@@ -62,7 +62,7 @@ def ceiling_of_curve(points: list[tuple[float, float]], epsilon: float, delta: f
     from sfumato.audit.bounds import Curve
 
     pairs = np.array([(delta, epsilon), *points], dtype=float)
-    curve = Curve(pairs[:, 1], pairs[:, 0])
+    curve = Curve(np.minimum(pairs[:, 1], 700.0), pairs[:, 0])  # exp must not overflow
     # The curve is convex: a sum by trapezia would make the ceiling too low, one by left edges errs the safe way.
     rates = np.concatenate([[0.0], np.geomspace(1e-6, 1, 4000)])
     missed = np.array([curve.fnr(float(r)) for r in rates])
@@ -141,6 +141,7 @@ def assess(members: np.ndarray, others: np.ndarray, ceiling: Ceiling | None = No
     """AUC and TPRs with bootstrap intervals, eps_lo, the ceiling and the verdict of one attack.
 
     The verdict is a test at 1e-3 over `attacks` attacks, not the reading of 95 % intervals, which would cry wolf.
+    Candidates count as independent, although one training decides about all of them.
     """
     members, others = (np.asarray(x, dtype=float).ravel() for x in (members, others))
     if min(len(members), len(others)) < 2 or not np.isfinite(np.concatenate([members, others])).all():
