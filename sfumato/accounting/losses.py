@@ -21,6 +21,7 @@ from sfumato.accounting.events import Event
 from sfumato.accounting.mixtures import mixture_pld, truncated_pld
 from sfumato.accounting.renyi_dp import epsilon_by_renyi
 from sfumato.accounting.subsampled import gaussian_pld, through
+from sfumato.accounting.tails import Tail
 
 INTERVAL = 1e-4  # discretisation of privacy losses where little is composed; rounding is pessimistic
 FINEST = INTERVAL / 8
@@ -124,12 +125,21 @@ def worst(plds: Sequence[Any], interval: float) -> Any:
         return plds[0]
     top = max(_largest_loss(p) for p in plds)
     knots = np.arange(0, top + 2)
-    curves = np.array([p.get_delta_for_epsilon(knots * interval) for p in plds])
+    curves = np.array([_at_knots(p, len(knots)) for p in plds])
     highest = curves.max(axis=0)
     for p, curve in zip(plds, curves, strict=True):
         if np.all(curve >= highest * (1 - 1e-12) - 1e-18):
             return p
     return through(highest, interval)
+
+
+def _at_knots(pld: Any, count: int) -> Any:
+    """Hockey-stick divergences of a symmetric distribution at 0, h, 2h and so on."""
+    tail = Tail(pld._pmf_remove)
+    first = round(float(tail.losses[0] / (tail.losses[1] - tail.losses[0]))) if len(tail.losses) > 1 else 0
+    if first:
+        raise ValueError("Expected losses that reach down to 0.")
+    return np.concatenate([np.maximum(tail.deltas, tail.infinite), np.full(count, tail.infinite)])[:count]
 
 
 def _largest_loss(pld: Any) -> int:

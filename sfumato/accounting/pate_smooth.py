@@ -54,9 +54,9 @@ def sanitise(
     delta: float,
     draws: tuple[float, float],
     *,
-    beta: float = 0.02,
+    beta: float = 0.05,
     spread: float = 5.0,
-    log_sigma: float = 0.1,
+    log_sigma: float = 0.25,
     failure: float = 1e-6,
 ) -> Sanitised:
     """GNMax's cost at `order` with noise, raised so that it is an upper bound but for `failure`.
@@ -69,9 +69,9 @@ def sanitise(
     cells = _cells(counts, sigma)
     total = float(costs[cells].sum())
     high = -gaussian_quantile(failure / 2)
-    log_scale = math.log(_smooth(cells, costs, beta)) + log_sigma * draws[0] + log_sigma * high
+    log_scale = math.log(_smooth(cells, costs, beta)) + log_sigma * float(draws[0]) + log_sigma * high
     scale = math.exp(log_scale)
-    noisy = max(0.0, total + spread * scale * (draws[1] + high))
+    noisy = max(0.0, total + spread * scale * (float(draws[1]) + high))
     noisy = min(noisy, len(counts) * order / sigma**2)  # the data-independent bound is public and always holds
     cost_mu = math.hypot(beta / log_sigma, 1 / spread)
     divergence = noisy + order * cost_mu**2 / 2

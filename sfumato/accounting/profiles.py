@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 from sfumato.accounting import gaussian
+from sfumato.accounting.tails import Tail, both_tails
 
 
 class Profile(Protocol):
@@ -53,11 +55,16 @@ class LossDistribution:
     def name(self) -> str:
         return f"PLD (dp-accounting, interval {self.interval:.2g})"
 
+    @cached_property
+    def tails(self) -> tuple[Tail, ...]:
+        """Both directions, ready to be read."""
+        return both_tails(self.pld)
+
     def delta(self, epsilon: float) -> float:
-        return float(self.pld.get_delta_for_epsilon(epsilon))
+        return max(tail.delta(epsilon) for tail in self.tails)
 
     def epsilon(self, delta: float) -> float:
-        return max(0.0, float(self.pld.get_epsilon_for_delta(delta)))
+        return max(tail.epsilon(delta) for tail in self.tails)
 
 
 @dataclass(frozen=True)

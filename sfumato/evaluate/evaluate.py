@@ -66,6 +66,8 @@ def evaluate(
     _check(protocol, seeds)
     place = check_place(release_folder, out)
     release = Release.load(release_folder)
+    if len(release.images) < 2:
+        raise InputError(f"{release_folder} has fewer than two images, which teach a classifier nothing.")
     real = open_real(data, release.images, test=test, split=split, test_split=test_split, label=label, groups=groups,
                      ledger=ledger, progress=_counted(progress))  # fmt: skip
     asked = {"protocol": protocol, "classifiers": list(names), "metrics": list(chosen), "seeds": seeds,

@@ -23,6 +23,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from sfumato.errors import InputError
+
 Shape = tuple[int, int, int]
 LARGE = 48  # images from this size on are halved by the first layer of the residual networks
 SMALL = 24  # images below this size keep it in the convolutions of the CNN
@@ -185,6 +187,8 @@ def build(name: str, shape: Shape, classes: int, seeds: Sequence[int]) -> nn.Mod
     >>> build("cnn", (1, 28, 28), 10, [0, 1])(torch.zeros(5, 2, 28, 28)).shape
     torch.Size([2, 5, 10])
     """
+    if min(shape[1:]) < 4:
+        raise InputError(f"Expected images of at least 4x4 pixels, found {shape[2]}x{shape[1]}.")
     states = []
     for seed in seeds:
         with torch.random.fork_rng(devices=[]):

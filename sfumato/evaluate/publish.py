@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from torch import Tensor, nn
 
 from sfumato import __version__
 from sfumato.accounting.budget import Budget
+from sfumato.errors import Interrupted
 from sfumato.evaluate import stacked
 from sfumato.evaluate.evaluate import check_place
 from sfumato.evaluate.networks import judge
@@ -78,9 +80,9 @@ def publish_accuracy(
         numbers = class_numbers(box.spec, release.images)
         matched(np.empty((0, *box.spec.shape), np.uint8), release.images, box.spec)
         net = _train(release.images, seed, device, recipe, progress)
-        counts, statement = _release(box, plan, _query(net, numbers, release.images), device, ledger)
-    found = _found(counts, plan, statement, release)
-    _write(place, found, statement)
+        query = _query(net, numbers, release.images)
+        found = _cross(box, plan, query, device, ledger, lambda counts, statement: _write(
+            place, _found(counts, plan, statement, release), statement))  # fmt: skip
     return found | {"out": str(place)}
 
 
@@ -111,28 +113,29 @@ def _query(net: nn.Module, numbers: np.ndarray, like: Images) -> BoundedSum:
     return BoundedSum(votes, VOTE, (2,))
 
 
-def _release(
-    box: PrivateImages, plan: Plan, query: BoundedSum, device: str, ledger: str | Path | None
-) -> tuple[Tensor, dict[str, Any]]:
-    """Reserve, cross once, commit; as every run does."""
-    from sfumato import api
+def _cross(
+    box: PrivateImages, plan: Plan, query: BoundedSum, device: str, ledger: str | Path | None,
+    write: Callable[[Tensor, dict[str, Any]], dict[str, Any]],
+) -> dict[str, Any]:  # fmt: skip
+    """Reserve, cross once, write, commit, as every run does; but so short a run cannot be resumed."""
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
+    from sfumato.run.charged import charged
     from sfumato.run.job import Job
 
     job = Job.create({}, str(ledger) if ledger else None)
-    accounts = api._accounts(box.spec, ledger)
     try:
-        api._enter(job, accounts, plan, box)
-        barrier = Barrier(box, box.spec, Ledger(plan), device=device)
-        counts = barrier.release(CROSSING, query)  # the barrier
-        job.check(accounts)
-        statement = _statement(plan, barrier.noise.source, api._others(accounts, job, box))
-        job.finish(accounts)
-        return counts.cpu(), statement
+        with charged(plan, box, job, ledger) as charge:
+            barrier = Barrier(box, box.spec, Ledger(plan), device=device)
+            counts = barrier.release(CROSSING, query)  # the barrier
+            charge.check()
+            found = write(counts.cpu(), _statement(plan, barrier.noise.source, charge.others()))
+            charge.finish()
+            return found
+    except Interrupted as stopped:
+        raise Interrupted("Stopped; what was reserved for the accuracy stays spent.") from stopped
     finally:
-        job.close()
-        accounts.close()
+        job.discard()
 
 
 def _statement(plan: Plan, source: str, others: dict[str, Any] | None) -> dict[str, Any]:
@@ -177,10 +180,11 @@ def _hash(statement: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(statement, sort_keys=True).encode()).hexdigest()
 
 
-def _write(place: Path, found: dict[str, Any], statement: dict[str, Any]) -> None:
+def _write(place: Path, found: dict[str, Any], statement: dict[str, Any]) -> dict[str, Any]:
     from sfumato.release import to_markdown
 
     place.mkdir(parents=True, exist_ok=True)
     (place / "privacy.json").write_text(json.dumps(statement, indent=1) + "\n")
     (place / "PRIVACY.md").write_text(to_markdown(statement))
     (place / "accuracy.json").write_text(json.dumps(found, indent=1) + "\n")
+    return found

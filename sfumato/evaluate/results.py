@@ -59,11 +59,11 @@ def over_seeds(name: str, values: Sequence[float], *, low: float = -math.inf, hi
     x = np.asarray(values, dtype=float)
     mean = float(x.mean())
     if len(x) < 2:
-        return Measured(name, mean, low, high, tuple(map(float, x)), note)
+        return Measured(name, mean, float(low), float(high), tuple(map(float, x)), note)
     from scipy.stats import t
 
     half = float(t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)))
-    return Measured(name, mean, max(low, mean - half), min(high, mean + half), tuple(map(float, x)), note)
+    return Measured(name, mean, float(max(low, mean - half)), float(min(high, mean + half)), tuple(map(float, x)), note)
 
 
 def plain(value: Any) -> Any:

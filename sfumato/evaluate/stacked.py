@@ -35,7 +35,7 @@ class Recipe:
 
 
 RECIPES = {
-    "cnn": Recipe(decay=2e-2),
+    "cnn": Recipe(rate=4e-3, decay=2e-2),
     "mlp": Recipe(rate=1e-3, decay=2e-2),
     "logreg": Recipe(rate=2e-3, decay=1e-2),
     "resnet": Recipe(rate=1e-2, decay=5e-2),
