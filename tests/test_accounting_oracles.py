@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.accounting import accountant, mixtures, subsampled
+from sfumato.accounting import accountant, mixtures, powers, subsampled
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
 
@@ -136,3 +136,11 @@ def test_selection_against_the_library():
         assert accountant.RenyiCurve(ORDERS, tuple(ours)).epsilon(1e-5) == pytest.approx(
             theirs.get_epsilon(1e-5), rel=1e-3
         )
+
+
+@pytest.mark.parametrize(("rate", "sigma", "times"), [(0.01, 0.8, 300), (0.3, 2.0, 7), (1e-4, 0.6, 10_000)])
+def test_our_powers_are_the_library_s(rate, sigma, times):
+    one = subsampled.gaussian_pld(sigma, rate, ADD, 1e-3)
+    ours, theirs = powers.power(one, times), one.self_compose(times)
+    for delta in (1e-2, 1e-5, 1e-7):
+        assert ours.get_epsilon_for_delta(delta) == pytest.approx(theirs.get_epsilon_for_delta(delta), abs=1e-5)

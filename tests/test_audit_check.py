@@ -42,7 +42,9 @@ class Toy(Method):
 
         plan = within(budget, at)
         if self.wrong == "over budget":
-            return replace(plan, crossings={"mean": crossing(Bound(1.0), plan.crossings["mean"].mechanism.multiplier / 2)})
+            return replace(
+                plan, crossings={"mean": crossing(Bound(1.0), plan.crossings["mean"].mechanism.multiplier / 2)}
+            )
         return plan
 
     def learn(self, barrier, run, public=None):

@@ -16,7 +16,7 @@ from sfumato.api import synthesize
 from sfumato.errors import InputError
 from sfumato.evaluate import attacks as package
 from sfumato.evaluate.attacks import KINDS, attacks, attribute, domias, ganleaks, logan, reconstruction, scores
-from sfumato.evaluate.attacks.recipes import DPAF_TABLE_XVII, dpaf_table_xvii, few, private
+from sfumato.evaluate.attacks.recipes import DPAF_TABLE_XVII, dpaf_table_xvii, few, private, sgd
 from sfumato.evaluate.attacks.subject import Batch, Subject, batch
 from sfumato.evaluate.results import Measured, plain
 from sfumato.run.progress import Recorder
@@ -142,11 +142,12 @@ def test_the_best_attack_on_a_gaussian_is_not_called_above():
     assert called == 0
 
 
-def test_twice_the_signal_is_called_above_and_gives_a_lower_bound():
+def test_more_signal_is_called_above_and_gives_a_lower_bound():
     mu = mu_of(1.0, 1e-5)
     random = np.random.default_rng(0)
-    found = scores.assess(random.normal(4 * mu, 1, 2000), random.normal(0, 1, 2000), scores.ceiling_of_mu(mu))
-    assert found["verdict"] == scores.ABOVE and found["epsilon_lower"] > 1
+    for times, least in ((4, 0.0), (10, 1.0)):  # a bound that assumes nothing is weak
+        found = scores.assess(random.normal(times * mu, 1, 2000), random.normal(0, 1, 2000), scores.ceiling_of_mu(mu))
+        assert found["verdict"] == scores.ABOVE and found["epsilon_lower"] > least
 
 
 def test_a_handful_of_perfect_scores_refutes_nothing():
@@ -345,6 +346,13 @@ def test_the_recipe_of_dpaf_tells_memorising_from_private_training(digits):
     ours = table["epsilon 1"][64]
     assert ours["verdict"] == scores.BELOW and ours["published_auc"] == 0.473 and ours["members"] == 128
     assert DPAF_TABLE_XVII["epsilon 10"][128] == 0.502
+
+
+def test_the_row_without_privacy_is_the_reference_gan(digits):
+    from sfumato.evaluate.reference import Training
+
+    made = sgd(Training(steps=2, width=16))(digits[:64].pixels, digits[:64].labels, 0).sample(30)
+    assert made.pixels.shape == (30, 1, 8, 8) and set(made.labels) == set(range(10))
 
 
 def test_the_split_of_the_recipe_is_even_and_disjoint(digits):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import stat
 from pathlib import Path
 
@@ -247,6 +248,8 @@ def test_the_command(places, command, tmp_path, capsys):
     assert command(*asked, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["accesses"] == 2 and found["out"] == str(tmp_path / "out")
+    words = shlex.split(found["command"])
+    assert words[:3] == ["sfumato", "evaluate", str(release)] and sorted(words[3:]) == sorted(asked[1:])
 
 
 def test_the_command_publishes_one_number_alone(places, command, tmp_path, capsys):

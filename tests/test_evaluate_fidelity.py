@@ -215,3 +215,5 @@ def test_limits_are_drawn_by_seed():
     one, same, other = (fidelity(real, None, fake, None, features=["pixels"], device="cpu", limit=40, seed=s)
                         for s in (0, 0, 1))  # fmt: skip
     assert one == same and one["fid/pixels"].mean != other["fid/pixels"].mean and "40 real" in one["fid/pixels"].note
+    itself = fidelity(real, None, real.copy(), None, features=["pixels"], device="cpu", limit=40)
+    assert itself["fid/pixels"].mean < 1e-4

@@ -115,6 +115,8 @@ def dominating_gaussian(events: Sequence[AnyEvent], slack: float) -> tuple[float
     if run.mu is not None:
         return run.mu, 0.0
     top = run.epsilon(slack)
+    if not math.isfinite(top):
+        raise ValueError("Expected a run that a Gaussian can dominate; take a larger slack.")
     grid = np.linspace(0.0, top, 401)
     # Between two grid points delta only falls, so left values against right values cover the whole interval;
     # beyond `top` the slack alone is enough.

@@ -19,6 +19,7 @@ from sfumato.accounting import gaussian
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
 from sfumato.accounting.mixtures import mixture_pld, truncated_pld
+from sfumato.accounting.powers import power
 from sfumato.accounting.renyi_dp import epsilon_by_renyi
 from sfumato.accounting.subsampled import gaussian_pld, through
 from sfumato.accounting.tails import Tail
@@ -71,20 +72,9 @@ def composed(events: tuple[Event, ...], interval: float) -> Any:
         mu = math.sqrt(sum(e.mu**2 for e in plain))
         total = gaussian_pld(1 / mu, 1.0, Relation.ADD_REMOVE, interval)
     for event in (e for e in events if not e.exact):
-        one = repeated(event_pld(event, interval), event.times)
+        one = power(event_pld(event, interval), event.times)
         total = one if total is None else total.compose(one)
     return total
-
-
-def repeated(pld: Any, times: int) -> Any:
-    """The distribution composed with itself; dense first, since the library is slow on short sparse ones."""
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-    if times == 1:
-        return pld
-    dense = pld._pmf_remove.to_dense_pmf()
-    other = None if pld._symmetric else pld._pmf_add.to_dense_pmf()
-    return PrivacyLossDistribution(dense, other).self_compose(times)
 
 
 def event_pld(event: Event, interval: float) -> Any:
@@ -112,7 +102,7 @@ def _shifted(sigma: float, coordinates: int, by: int, interval: float) -> Any:
     one = pld.from_discrete_gaussian_mechanism(
         sigma, sensitivity=by, value_discretization_interval=interval, use_connect_dots=True
     )
-    return repeated(one, coordinates)
+    return power(one, coordinates)
 
 
 def worst(plds: Sequence[Any], interval: float) -> Any:

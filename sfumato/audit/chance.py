@@ -25,7 +25,7 @@ def zero_input(subject: Subject, count: int | None = None) -> list[Array]:
     made = []
     for data in subject.nothing:
         first = subject.release(data)
-        wanted = count or int(np.clip(NUMBERS // max(1, first.size) // len(subject.nothing), 24, 1200))
+        wanted = count or int(np.clip(NUMBERS // max(1, first.size) // len(subject.nothing), 24, 600))
         made.append(np.stack([first.ravel(), *(subject.release(data).ravel() for _ in range(wanted - 1))]))
     return made
 

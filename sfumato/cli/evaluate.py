@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -106,13 +105,24 @@ def evaluate(
             release, data, test=test, protocol=protocol, classifiers=_listed(classifiers), metrics=_listed(metrics),
             seeds=seeds, device=device, out=out, groups=groups, reference=reference, progress=progress, split=split,
             test_split=test_split, label=label, features=_listed(features), attacks=_listed(attacks),
-            weights=options.settings(weights), ledger=ledger, command=shlex.join(["sfumato", *sys.argv[1:]]),
+            weights=options.settings(weights), ledger=ledger, command=_command(context),
         )  # fmt: skip
     finally:
         progress.close()
     place = Path(out) if out else Path(f"{Path(release).resolve()}-evaluation")
     found = report.to_json() | {"out": str(place.absolute())}
     return Answer(found, lambda console: _show(console, found), json)
+
+
+def _command(context: typer.Context) -> str:
+    """The command as typed, for whoever wants to repeat it."""
+    words = ["sfumato", "evaluate", str(context.params["release"])]
+    for name in options.given(context):
+        value = context.params[name]
+        if name not in ("release", "json"):
+            for one in value if isinstance(value, list | tuple) else [value]:
+                words += [options.flag(name)] if one is True else [options.flag(name), str(one)]
+    return shlex.join(words)
 
 
 def _check_together(publishing: bool, given: set[str]) -> None:

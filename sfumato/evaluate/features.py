@@ -23,6 +23,7 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+CLASSIFIER = "a classifier trained on the real data, which may put noise among real images: precision alone misleads"
 NAMES = ("classifier", "efficientnet-lite0", "inception", "pixels")
 
 
@@ -76,7 +77,7 @@ def classifier_space(network: nn.Module, shape: tuple[int, int, int], device: st
     network = network.to(device).eval()
     run = _runner(network.features, scaled, device)
     dim = run(np.zeros((2, *shape), dtype=np.uint8)).shape[1]
-    return Space("classifier", dim, fingerprint(network), run, 512, "a classifier trained on the real data")
+    return Space("classifier", dim, fingerprint(network), run, 512, CLASSIFIER)
 
 
 def public_network(name: str, weights: str | Path | None = None, device: str = "cpu") -> Space:

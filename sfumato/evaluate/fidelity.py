@@ -55,9 +55,9 @@ def fidelity(
     from sfumato.run.run import pick_device
 
     device, progress = pick_device(device), progress or Silent()
-    wanted, random = check_names(features), np.random.default_rng(seed)
+    wanted = check_names(features)
     limit = limit or LIMITS["cuda" if device.startswith("cuda") else "cpu"]
-    real, fake = _some(real, limit, random), _some(fake, limit, random)
+    real, fake = _some(real, limit, seed), _some(fake, limit, seed)
     made: dict[str, Measured] = {}
     for name in wanted:
         where = space(name, real.shape[1:], classifier=classifier, weights=(weights or {}).get(name), device=device)
@@ -70,10 +70,11 @@ def fidelity(
     return made
 
 
-def _some(images: np.ndarray, limit: int, random: np.random.Generator) -> np.ndarray:
+def _some(images: np.ndarray, limit: int, seed: int) -> np.ndarray:
+    """Rows drawn by the seed alone: of one set given twice they are the same, and its distance to itself is nothing."""
     if len(images) <= limit:
         return np.asarray(images)
-    return np.asarray(images[np.sort(random.choice(len(images), limit, replace=False))])
+    return np.asarray(images[np.sort(np.random.default_rng(seed).choice(len(images), limit, replace=False))])
 
 
 def compare(real: np.ndarray, fake: np.ndarray, where: Space, *, k: int = 3, device: str = "cpu",
@@ -189,7 +190,10 @@ def _mmd(x: Any, y: Any) -> Any:
 
 def manifold(real: np.ndarray, fake: np.ndarray, *, k: int = 3, k_density: int = 5, device: str = "cpu",
              seed: int = 0) -> list[Measured]:  # fmt: skip
-    """Precision and recall (k-th neighbours), density and coverage (k_density-th, as in their paper)."""
+    """Precision and recall (k-th neighbours), density and coverage (k_density-th, as in their paper).
+
+    A real outlier has a wide ball, and what falls into it counts as precise: read precision with recall and coverage.
+    """
     import torch
 
     from sfumato.evaluate.distances import blocks, nearest

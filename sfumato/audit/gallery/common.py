@@ -31,7 +31,7 @@ class Bug:
     build: Callable[[bool], Subject]
     by: tuple[str, ...] = ()  # none: a control, which must pass
     level: int = 1  # auditors are run up to here
-    draws: int = 1000
+    draws: int = 500
     runs: int = 800
 
     @property

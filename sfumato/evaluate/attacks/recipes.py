@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from sfumato.evaluate.attacks.ganleaks import black_box
 from sfumato.evaluate.attacks.scores import assess, ceiling_of
 from sfumato.evaluate.attacks.subject import Batch, batch
 from sfumato.evaluate.features import Space
+from sfumato.types import Images
 
 # DPAF (Lin, Chen, Yu and Lu), Table XVII: AUC of GAN-Leaks on CelebA-Gender, by row and size of the training set.
 DPAF_TABLE_XVII: dict[str, dict[int, float]] = {
@@ -38,6 +40,31 @@ def private(method: Any, epsilon: float, delta: float = 1e-5) -> Train:
                               ledger=Path(folder) / "ledger.sqlite")  # fmt: skip
 
     return train
+
+
+def sgd(training: Any = None, device: str = "cpu") -> Train:
+    """The row without privacy: the reference DC-GAN of this software (`reference.Training` is its schedule)."""
+    return lambda pixels, labels, seed: _DCGAN(pixels, labels, seed, training, device)
+
+
+@dataclass(frozen=True, eq=False)
+class _DCGAN:
+    """Trained when it is asked for images, once, since the reference hands out images and no generator."""
+
+    pixels: np.ndarray
+    labels: np.ndarray
+    own_seed: int
+    training: Any
+    device: str
+
+    def sample(self, n: int, labels: Any = None, *, seed: int = 0) -> Images:
+        """`n` images, uniform over the classes."""
+        from sfumato.evaluate.reference import reference
+
+        classes = int(self.labels.max()) + 1
+        made = reference(self.pixels, self.labels, classes=classes, count=n, seed=self.own_seed, device=self.device,
+                         training=self.training)  # fmt: skip
+        return Images(*made, tuple(map(str, range(classes))))
 
 
 def few(images: Batch, size: int, seed: int) -> tuple[Batch, Batch]:

@@ -171,7 +171,7 @@ def _judge(members: np.ndarray, others: np.ndarray, ceiling: Ceiling | None, alp
     from sfumato.audit.bounds import held_out
 
     errors = held_out(random.permutation(others), random.permutation(members), ceiling.curve, alpha / 2)
-    lower = errors.epsilon(ceiling.delta) if ceiling.mu is not None else errors.epsilon_free(ceiling.delta)
+    lower = errors.epsilon_free(ceiling.delta)  # of whatever was run, which need not be what is claimed
     above = auc_exceeds(members, others, ceiling.auc, alpha / 2) or ceiling.curve.refuted_by(errors)
     return {"ceiling": {"auc": ceiling.auc, **ceiling.tpr}, "epsilon_lower": lower,
             "verdict": ABOVE if above else BELOW}  # fmt: skip
