@@ -29,6 +29,7 @@ test-all: lint
 
 bench: venv
 	$(BIN)/python -m benchmarks.bigdata
+	$(BIN)/python -m benchmarks.accounting
 
 clean:
 	rm -rf .venv demo build *.egg-info

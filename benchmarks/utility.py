@@ -26,7 +26,9 @@ from sfumato.data import load_public
 from sfumato.evaluate import stacked
 
 
-def one(method: str, data: str, epsilon: float, seed: int, count: int, settings: dict[str, str], test: Any) -> dict[str, Any]:
+def one(
+    method: str, data: str, epsilon: float, seed: int, count: int, settings: dict[str, str], test: Any
+) -> dict[str, Any]:
     """One release and its classifier."""
     start = time.perf_counter()
     release = synthesize(make_method(method, settings), data, Budget(epsilon), Run(seed=seed), count=count)
@@ -69,8 +71,16 @@ def main() -> None:
             results.append({"data": data.split(":")[0], "epsilon": epsilon, "delta": 1e-5, **summary(rows)})
             print(json.dumps(results[-1]), flush=True)
     machine = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
-    command = "python -m benchmarks.utility " + " ".join(a.split("/")[-1] if "/" in a and ":" not in a else a for a in sys.argv[1:])
-    found = {"command": command, "machine": machine, "torch": torch.__version__, "settings": settings, "results": results}
+    command = "python -m benchmarks.utility " + " ".join(
+        a.split("/")[-1] if "/" in a and ":" not in a else a for a in sys.argv[1:]
+    )
+    found = {
+        "command": command,
+        "machine": machine,
+        "torch": torch.__version__,
+        "settings": settings,
+        "results": results,
+    }
     if given.out:
         Path(given.out).write_text(json.dumps(found, indent=1) + "\n")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
     from sfumato.methods import Method
+    from sfumato.privacy.barrier import Noise
     from sfumato.privacy.plan import Plan
     from sfumato.release import Release
     from sfumato.run.job import Job
@@ -80,7 +81,7 @@ def synthesize(
             images = generator.sample(count, seed=run.seed)
             run.check()
         charge.check()
-        release = bundle(generator, images, state(plan, barrier.noise.source, public, charge.others()), run.kept)
+        release = bundle(generator, images, state(plan, barrier.noise, public, charge.others()), run.kept)
         if out is not None:
             _save(release, job, Path(out), format=format, command=command, key=key, signer=signer)
         charge.finish()
@@ -230,7 +231,7 @@ def check_out(out: str | Path | None, count: int, format: str) -> None:
 
 
 def state(
-    plan: Plan, source: str, public: PublicImages | None, others: dict[str, Any] | None, tuning: str | None = None
+    plan: Plan, noise: Noise, public: PublicImages | None, others: dict[str, Any] | None, tuning: str | None = None
 ) -> dict[str, Any]:
     """The privacy statement of a plan that was carried out."""
     from sfumato.methods import find, load_class
@@ -240,12 +241,12 @@ def state(
         untouched = load_class(find(plan.method))().settings() == dict(plan.settings)
         tuning = DEFAULTS if untouched else CHOSEN
     kinds = {c.mechanism.kind for c in plan.crossings.values()}
-    samplers = {"gaussian": "float64 Gaussian rounded to a public grid", "discrete-gaussian": "exact discrete Gaussian"}
+    samplers = {"gaussian": noise.sampler, "discrete-gaussian": "exact discrete Gaussian on whole numbers"}
     return make_statement(
         plan.to_json(),
         released=["synthetic images", "generator weights", "the noisy measurement", "label shares"],
         account=others,
-        noise={"source": source, "sampler": "; ".join(samplers[k] for k in sorted(kinds))},
+        noise={"source": noise.source, "sampler": "; ".join(samplers[k] for k in sorted(kinds))},
         public_data=public and {"provenance": public.provenance, "records": len(public.images)},
         tuning=tuning,
         audit={"levels": [0], "verdict": "pass", "records": "made up: no private data were used"},

@@ -15,7 +15,7 @@ from sfumato.accounting.budget import Budget
 from sfumato.accounting.calibrate import least_noise
 from sfumato.accounting.gaussian import mu_of
 from sfumato.accounting.selection import Runs
-from sfumato.api import bundle, check_out, make_method, make_plan, state, synthesize
+from sfumato.api import audit_first, bundle, check_out, make_method, make_plan, state, synthesize
 from sfumato.errors import InputError
 from sfumato.types import DataSpec, Images
 
@@ -203,14 +203,18 @@ def tune_private(
     from sfumato.run.job import Job
 
     check_out(out, count, format)
+    if math.isinf(runs.shape):
+        raise InputError("Expected a law that gives at least one run: geometric or logarithmic.")
     plans = plan_selection(methods, box.spec, budget, runs)
-    with charged(plans[0], box, Job.create({}, str(ledger) if ledger else None), ledger) as charge:
+    for method in methods:
+        audit_first(method, make_plan(method, box.spec, budget), None)
+    with charged(plans[0], box, Job.create({}, str(ledger) if ledger else None), ledger, resumable=False) as charge:
         best = _best_of(methods, plans, box, runs, run)
         images = best.generator.sample(count, seed=run.seed)
         words = (
             f"charged by selection among {len(methods)} settings, {runs.kind} number of runs with mean {runs.mean:g}"
         )
-        release = bundle(best.generator, images, state(best.plan, best.source, None, charge.others(), words), best.kept)
+        release = bundle(best.generator, images, state(best.plan, best.noise, None, charge.others(), words), best.kept)
         release.save(out, format=format)
         charge.finish()
     return release
@@ -222,7 +226,7 @@ class _Run:
     plan: Plan
     generator: Any
     kept: dict[str, Any]
-    source: str
+    noise: Any
 
 
 def _best_of(methods: Sequence[Method], plans: Sequence[Plan], box: PrivateImages, runs: Runs, run: Run) -> _Run:
@@ -251,4 +255,4 @@ def _one(method: Method, plan: Plan, box: PrivateImages, run: Run) -> _Run:
     generator = method.learn(barrier, hidden)
     kept = dict(hidden.kept)
     votes = barrier.release(SCORE, BoundedSum(judge(generator.sample(JUDGED, seed=run.seed)).votes, VOTE, (2,)))
-    return _Run(float(votes[0] - votes[1]), plan, generator, kept, barrier.noise.source)
+    return _Run(float(votes[0] - votes[1]), plan, generator, kept, barrier.noise)

@@ -53,7 +53,7 @@ def test_renyi_against_opacus(rate, multiplier, times):
 
 
 @given(st.floats(0.02, 4.0), st.floats(1e-7, 1e-3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_exact_and_loss_distribution_agree_on_gaussian_ledgers(mu, delta):
     ledger = [
         Event("gaussian", 1 / mu, 0.6, 0.6, ADD),
@@ -93,8 +93,8 @@ def test_our_mixtures_are_the_library_s(parts):
 
     rest = 1 - sum(p for _, p in parts)
     shifts, chances = zip(*([(0.0, rest)] if rest else []), *parts, strict=True)
-    theirs = pld.from_mixture_gaussian_mechanism(1.5, shifts, chances, value_discretization_interval=1e-3)
-    ours = mixtures.mixture_pld(1.5, parts, 1e-3)
+    theirs = pld.from_mixture_gaussian_mechanism(1.5, shifts, chances, value_discretization_interval=1e-2)
+    ours = mixtures.mixture_pld(1.5, parts, 1e-2)
     for delta in (1e-2, 1e-5):
         a, b = (p.self_compose(20).get_epsilon_for_delta(delta) for p in (ours, theirs))
         assert a == pytest.approx(b, abs=1e-7)

@@ -183,7 +183,7 @@ def test_a_memorising_generator_is_caught(digits):
 
 
 def test_a_memorising_generator_is_caught_through_its_latents(digits):
-    members, others = digits[:60], digits[60:120]
+    members, others = digits[:40], digits[40:80]
     net = Mixer(members)
     for find, options in ((ganleaks.descend, {"steps": 80}), (ganleaks.search, {"budget": 400}),
                           (ganleaks.descend, {"steps": 60, "optimiser": "lbfgs"})):  # fmt: skip
@@ -290,7 +290,7 @@ def test_another_attribute_may_be_hidden(digits):
 
 
 def test_dp_merf_stays_under_its_ceiling(digits, tmp_path, monkeypatch):
-    monkeypatch.setitem(package.DEEP, "cpu", 50)
+    monkeypatch.setitem(package.DEEP, "cpu", 25)
     members, others = digits[:400], digits[400:1200]
     release = synthesize(DPMERF(features=200, steps=40), (members.pixels, members.labels), Budget(epsilon=1), count=16,
                          ledger=tmp_path / "ledger.sqlite")  # fmt: skip

@@ -14,7 +14,8 @@ import pytest
 from sfumato import DPMERF, Budget, Release, api
 from sfumato.accounting.budget import Relation
 from sfumato.errors import InputError, OverBudget
-from sfumato.evaluate.evaluate import check_place, evaluate
+from sfumato.evaluate.evaluate import evaluate
+from sfumato.evaluate.place import check_place
 from sfumato.evaluate.publish import VOTE, publish_accuracy
 from sfumato.evaluate.real import counts_path
 from sfumato.evaluate.reference import Training, reference
@@ -265,3 +266,14 @@ def test_the_command_publishes_one_number_alone(places, command, tmp_path, capsy
 
 def test_a_release_is_still_a_release_afterwards(places):
     assert len(Release.load(places[0]).images) == 120
+
+
+def test_a_person_votes_once(places, tmp_path):
+    from sfumato import load
+
+    images, labels = bars(60, 2)
+    with load((images, labels, np.repeat([f"p{i}" for i in range(12)], 5))) as box:
+        made = publish_accuracy(places[0], None, 80.0, tmp_path / "one", test=box, recipe=QUICK["cnn"], device="cpu")
+    assert made["unit"] == "person" and made["test_units"] == 12
+    assert abs(sum(made["counts"].values()) - 12) < 12 * made["sigma"] + 1e-9  # 60 votes would be far off
+    assert made["sigma"] < 1

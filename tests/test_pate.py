@@ -117,7 +117,7 @@ def test_the_sanitised_bound_is_one_and_says_what_it_cost():
     sigma, order = 40.0, 20.0
     cost = pate.gnmax_data_dependent(votes, sigma, order).reveal(WHY)
     missed = 0
-    for _ in range(50):
+    for _ in range(12):
         out = pate_smooth.sanitise(votes, sigma, order, 1e-5, tuple(random.standard_normal(2)))
         missed += out.divergence - order * out.cost_mu**2 / 2 < cost
     assert missed == 0

@@ -131,9 +131,9 @@ def test_one_draw_of_noise_for_each_event():
     class Counting(Noise):
         draws = 0
 
-        def gaussian(self, shape, device="cpu"):
+        def gaussian(self, shape, spread, device="cpu"):
             Counting.draws += 1
-            return super().gaussian(shape, device)
+            return super().gaussian(shape, spread, device)
 
     data = box()
     ledger = Ledger(plan(data.spec, q=crossing(Bound(1.0), 1.0, times=5)))

@@ -20,6 +20,7 @@ from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Plan
 
 VALUES = 3e7  # noise values drawn in whole releases; beyond that, along the canary alone
+RELEASES = 20_000  # whole releases of one crossing
 CALLS = 8000  # draws of a sampler
 
 
@@ -57,7 +58,8 @@ class Whole:
         if gap == 0:
             return np.zeros(runs)
         direction = (two - one) / gap
-        draw = self._released if one.size * runs * times <= VALUES else self._along
+        whole = one.size * runs * times <= VALUES and runs * times <= RELEASES
+        draw = self._released if whole else self._along
         along = draw(name, present, direction, runs * times).reshape(runs, times) - float((one * direction).sum())
         c = self.plan.crossings[name]
         if c.sampler.rate < 1 and self.plan.budget.relation is Relation.REPLACE_ONE:

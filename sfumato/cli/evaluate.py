@@ -35,22 +35,16 @@ Metrics = Annotated[
 Features = Annotated[
     str | None, typer.Option(metavar="NAMES", help="Feature spaces for fidelity, with commas.", show_default=False)
 ]
-Attacks = Annotated[
-    str | None, typer.Option(metavar="NAMES", help="Kinds of attack, with commas.", show_default=False)
-]
+Attacks = Annotated[str | None, typer.Option(metavar="NAMES", help="Kinds of attack, with commas.", show_default=False)]
 Weights = Annotated[
     list[str] | None,
     typer.Option(metavar="SPACE=FILE", help="Weights of a feature space; may be repeated.", show_default=False),
 ]
 Seeds = Annotated[int, typer.Option(metavar="N", help="Times each classifier is trained.")]
-Groups = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="A column that names subgroups of the test set.")
-]
+Groups = Annotated[str | None, typer.Option(metavar="COLUMN", help="A column that names subgroups of the test set.")]
 Reference = Annotated[bool, typer.Option("--reference", help="Also train a DC-GAN without privacy, to compare with.")]
 TestSplit = Annotated[str, typer.Option(metavar="NAME", help="The part of the data to test on.")]
-Out = Annotated[
-    str | None, typer.Option(metavar="DIR", help="The folder to write.", show_default="RELEASE-evaluation")
-]
+Out = Annotated[str | None, typer.Option(metavar="DIR", help="The folder to write.", show_default="RELEASE-evaluation")]
 Publish = Annotated[
     float | None,
     typer.Option(
@@ -155,8 +149,8 @@ def _show_utility(out: Console, utility: dict[str, Any]) -> None:
     synthetic, real, reference = utility["synthetic"], utility["real"], utility["reference"]
     columns = ("classifier", "synthetic", "best look*", "real", *(("DC-GAN",) if reference else ()))
     rows = [
-        (name, _measured(row["fixed"]), _measured(row["paper"]), _measured(real["classifiers"][name]["accuracy"]),
-         *((_measured(reference["classifiers"][name]["accuracy"]),) if reference else ()))
+        (name, _short(row["fixed"]), _short(row["paper"]), _short(real["classifiers"][name]["accuracy"]),
+         *((_short(reference["classifiers"][name]["accuracy"]),) if reference else ()))
         for name, row in synthetic["classifiers"].items()
     ]  # fmt: skip
     out.print(table("Accuracy on real test images", columns, rows, whole=("classifier",)))
@@ -181,6 +175,12 @@ def _show_attacks(out: Console, section: dict[str, Any]) -> None:
 
 def _area(row: dict[str, Any]) -> str:
     return _measured(row["auc"]) if isinstance(row.get("auc"), dict) else number(row.get("auc"))
+
+
+def _short(value: dict[str, Any]) -> str:
+    """A share with half the width of its interval."""
+    spread = f" ± {(value['high'] - value['low']) / 2:.4f}" if len(value["values"]) > 1 else ""
+    return f"{value['mean']:.4f}{spread}"
 
 
 def _measured(value: dict[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from sfumato import __version__
 from sfumato.errors import InputError
+from sfumato.evaluate.place import check_place, write
 from sfumato.evaluate.real import Real, open_real
 from sfumato.evaluate.results import Report
 from sfumato.evaluate.utility import PROTOCOLS, check_classifiers, default_classifiers, gaps, utility
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sfumato.release import Release
 
 METRICS = ("utility", "fidelity", "attacks")
-FILE = "evaluation.json"
 MOST_SEEDS = 50
 FEWEST = 20  # members and non-members for an attack
 
@@ -217,34 +216,6 @@ def _check(protocol: str, seeds: int) -> None:
         raise InputError(f"Expected --protocol as {' or '.join(PROTOCOLS)}, found '{protocol}'.")
     if not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"Expected --seeds from 1 to {MOST_SEEDS}, found {seeds}.")
-
-
-def check_place(release: str | Path, out: str | Path | None, ending: str = "evaluation") -> Path:
-    """The folder to write, which is never the release or within it."""
-    inside = Path(release).resolve()
-    place = Path(out).absolute() if out is not None else inside.with_name(f"{inside.name}-{ending}")
-    if inside == place.resolve() or inside in place.resolve().parents:
-        raise InputError(f"{place} is within the release, which may be published; choose another --out.")
-    if place.exists() and not place.is_dir():
-        raise InputError(f"{place} is in the way: it is not a folder; choose another --out.")
-    above = next(parent for parent in (place, *place.parents) if parent.exists())
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise InputError(f"{above} cannot be written to; choose another --out.")
-    return place
-
-
-def write(report: Report, place: Path) -> Path:
-    """evaluation.json in its folder; a private one can be read by its owner alone."""
-    try:
-        place.mkdir(mode=0o700 if report.touches_private else 0o777, parents=True, exist_ok=True)
-        new = place / f".{FILE}.new"
-        mode = 0o600 if report.touches_private else 0o666
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
-            file.write(report.text())
-        os.replace(new, place / FILE)
-    except OSError as error:
-        raise InputError(f"{place} cannot be written ({error.strerror}); choose another --out.") from error
-    return place / FILE
 
 
 def touched(real: Real) -> list[str]:

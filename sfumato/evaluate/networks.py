@@ -232,4 +232,3 @@ def judge(net: nn.Module, name: str, shape: Shape, classes: int, at: int, seeds:
 def scaled(pixels: Tensor) -> Tensor:
     """uint8 pixels, by fixed constants, to [-1, 1]."""
     return pixels.float().div_(127.5).sub_(1)
-

@@ -28,8 +28,8 @@ from sfumato import __version__
 from sfumato.accounting.budget import Budget
 from sfumato.errors import Interrupted
 from sfumato.evaluate import stacked
-from sfumato.evaluate.evaluate import check_place
 from sfumato.evaluate.networks import judge
+from sfumato.evaluate.place import check_place
 from sfumato.evaluate.real import class_numbers, matched, open_test
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Plan, crossing, within

@@ -15,7 +15,7 @@ from sfumato.privacy.noise import Noise
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Continuous noise on every coordinate, in float64, rounded to the bound's public grid."""
+    """Noise on every coordinate, in whole steps of the bound's public grid, too fine to matter."""
 
     multiplier: float
     kind: ClassVar[Literal["gaussian"]] = "gaussian"
@@ -25,8 +25,8 @@ class Gaussian:
         return self.multiplier * bound.norm
 
     def __call__(self, value: Tensor, bound: Bound, noise: Noise) -> Tensor:
-        # The value lies on the grid, so rounding the noise alone equals rounding the noisy value: post-processing.
-        steps = torch.round(noise.gaussian(tuple(value.shape), value.device) * (self.std(bound) / bound.grid))
+        # The value lies on the grid and so does the noise: neighbours have the same support, and nothing rounds.
+        steps = noise.gaussian(tuple(value.shape), self.std(bound) / bound.grid, value.device)
         return value + steps * bound.grid
 
 

@@ -49,11 +49,11 @@ def _open_stream(key: bytes) -> tuple[str, Callable[[int], bytes]]:
 class Noise:
     """A stream of secret randomness.
 
-    With `fast`, Gaussian values are drawn on the device by a counter-based generator (Philox on a GPU) that gets a
-    fresh key from the cryptographic stream at each call. That is quick and unpredictable without the key, but not
-    a cryptographic stream, so `source` says it.
+    With `fast`, Gaussian values are float64 draws on the device by a counter-based generator (Philox on a GPU) that
+    gets a fresh key from the cryptographic stream at each call. That is quick and unpredictable without the key, but
+    neither a cryptographic stream nor exact in the tails, so `source` and `sampler` say it.
 
-    >>> Noise().gaussian((2, 3)).shape
+    >>> Noise().gaussian((2, 3), 1e6).shape
     torch.Size([2, 3])
     """
 
@@ -71,6 +71,11 @@ class Noise:
         fast = "a counter-based generator on the device, keyed afresh for each release by "
         return (fast if self._fast else "") + f"{self._name} keyed by the operating system"
 
+    @property
+    def sampler(self) -> str:
+        """How Gaussian noise is drawn, for the privacy statement."""
+        return "float64 Gaussian rounded to a public grid" if self._fast else "exact discrete Gaussian on a public grid"
+
     def __getstate__(self) -> object:
         raise TypeError("A noise source is never stored.")
 
@@ -86,8 +91,8 @@ class Noise:
         return np.frombuffer(self.take(8 * count), dtype=np.uint64)
 
     def uniform(self, count: int) -> NDArray[np.float64]:
-        """Uniform in (0, 1), on the odd multiples of 2^-54."""
-        return ((self.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        """Uniform in (0, 1), on the odd multiples of 2^-53: none of them rounds, and neither end is reached."""
+        return ((self.words(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
     def below(self, limit: int, count: int) -> NDArray[np.int64]:
         """Uniform integers in [0, limit), without modulo bias."""
@@ -98,15 +103,16 @@ class Noise:
             kept = np.concatenate([kept, words[words < np.uint64(cut)]])
         return (kept[:count] % np.uint64(limit)).astype(np.int64)
 
-    def gaussian(self, shape: tuple[int, ...], device: str | torch.device = "cpu") -> Tensor:
-        """Standard normal values in float64; the caller rounds to a public grid."""
+    def gaussian(self, shape: tuple[int, ...], spread: float, device: str | torch.device = "cpu") -> Tensor:
+        """Whole numbers, as float64, of a Gaussian law with this standard deviation, which is many steps.
+
+        The exact discrete Gaussian: at such spreads no accountant can tell it from the continuous one (they differ by
+        about exp(-2 pi^2 spread^2)), and unlike a rounded float64 Gaussian it has no holes in its tails.
+        """
         if self._fast:
             keyed = torch.Generator(device).manual_seed(int(self.words(1)[0] >> np.uint64(1)))
-            return torch.randn(shape, generator=keyed, device=device, dtype=torch.float64)
-        from scipy.special import ndtri
-
-        values: NDArray[np.float64] = ndtri(self.uniform(math.prod(shape)))  # by inversion
-        return torch.from_numpy(values.reshape(shape)).to(device)
+            return torch.round(torch.randn(shape, generator=keyed, device=device, dtype=torch.float64) * spread)
+        return torch.from_numpy(self.discrete_gaussian(spread, shape)).to(device, torch.float64)
 
     def discrete_gaussian(self, sigma: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """Exact draws from the discrete Gaussian (Canonne, Kamath and Steinke 2020, Algorithm 3), vectorised."""
@@ -156,4 +162,4 @@ class Noise:
             context.prec = 100
             p = (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
             fine = Decimal(int.from_bytes(self.take(24), "big")) / Decimal(1 << 192)
-            return (Decimal(coarse) - Decimal(2) ** -54) + fine * Decimal(2) ** -53 < p
+            return (Decimal(coarse) - Decimal(2) ** -53) + fine * Decimal(2) ** -52 < p

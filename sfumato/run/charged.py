@@ -48,13 +48,20 @@ class Charge:
 
 
 @contextmanager
-def charged(plan: Plan, box: PrivateImages, job: Job, ledger: str | Path | None = None) -> Iterator[Charge]:
+def charged(
+    plan: Plan, box: PrivateImages, job: Job, ledger: str | Path | None = None, *, resumable: bool = True
+) -> Iterator[Charge]:
     """Reserve `plan`, or take over the reservation of a resumed job; refused plans leave nothing behind."""
     accounts = open_accounts(box.spec, ledger)
     try:
         _enter(job, accounts, plan, box)
         yield Charge(job, accounts, box)
     except (Interrupted, KeyboardInterrupt) as stopped:
+        if not resumable:
+            job.discard()
+            raise Interrupted(
+                "Stopped. What was reserved stays spent; this kind of run cannot be resumed."
+            ) from stopped
         how = "--resume " if job.manifest["request"] else "resume="
         raise Interrupted(f"Stopped. Nothing is lost: go on with {how}{job.folder.name}") from stopped
     finally:

@@ -163,11 +163,13 @@ def shared_optimiser(bug: bool) -> Subject:
 
 
 BUGS = (
-    Bug("B02", "sensitivity sqrt(k) in place of 2 sqrt(k)", half_sensitivity, ("sensitivity", "step audit")),
+    Bug(
+        "B02", "sensitivity sqrt(k) in place of 2 sqrt(k)", half_sensitivity, ("sensitivity", "step audit"), draws=4000
+    ),
     Bug("B03", "a batch of fakes charged as one query", batch_as_one, ("draws = events", "end to end"), level=2),
     Bug("B04", "a record in two teachers", wrap_around, ("teachers touched",)),
     Bug("B05", "partition by position under add-remove", sliced, ("paired partition",)),
     Bug("B06", "optimiser state shared by teachers", shared_optimiser, ("teachers moved",)),
-    Bug("B07", "top-k before the noise", select_first, ("sensitivity", "step audit")),
-    Bug("B26", "sign draws with one fixed seed for all teachers", shared_signs),
+    Bug("B07", "top-k before the noise", select_first, ("sensitivity", "step audit"), draws=4000),
+    Bug("B26", "sign draws with one fixed seed for all teachers", shared_signs, draws=4000),
 )

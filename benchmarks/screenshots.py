@@ -1,0 +1,71 @@
+"""Pictures of a page for the documentation, at the widths of a desktop and of a phone, taken by Debian's chromium.
+
+    sfumato evaluate demo/release --data fashion-mnist
+    python -m benchmarks.screenshots demo/release-evaluation/report.html docs/images/evaluation
+
+writes docs/images/evaluation-desktop.png and docs/images/evaluation-phone.png. A third and a fourth argument bound
+their heights, in pixels of the page.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image, ImageChops
+
+WIDTHS = {"desktop": 1280, "phone": 390}
+HEIGHTS = {"desktop": 2400, "phone": 2400}
+LARGEST, TALLEST = 400_000, 16_000
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync")  # fmt: skip
+
+
+def shot(page: Path, width: int, height: int, scale: int = 1) -> Image.Image:
+    """The page from its top, laid out for a screen of this width.
+
+    A window has a least width, so that the page sits in a frame within a wider one.
+    """
+    with tempfile.TemporaryDirectory() as home:
+        frame = (
+            f'<iframe src="{page.resolve().as_uri()}" style="border:0;display:block;width:{width}px;height:{height}px">'
+        )
+        holder, picture = Path(home) / "holder.html", Path(home) / "picture.png"
+        holder.write_text(f'<!doctype html><body style="margin:0;background:#fff">{frame}</iframe>')
+        asked = [f"--user-data-dir={home}/profile", f"--window-size={max(width, 800)},{height}",
+                 f"--force-device-scale-factor={scale}", f"--screenshot={picture}"]  # fmt: skip
+        program = shutil.which("chromium") or sys.exit("chromium is not installed")
+        subprocess.run([program, *FLAGS, *asked, str(holder)], check=True, capture_output=True, timeout=120)
+        with Image.open(picture) as image:
+            return image.convert("RGB").crop((0, 0, width * scale, height * scale))
+
+
+def trimmed(image: Image.Image) -> Image.Image:
+    """Without the empty end of a page that is shorter than the picture."""
+    last = image.getpixel((image.width // 2, image.height - 1))
+    box = ImageChops.difference(image, Image.new("RGB", image.size, last)).getbbox()
+    return image.crop((0, 0, image.width, min(image.height, box[3] + 40))) if box else image
+
+
+def packed(image: Image.Image) -> bytes:
+    """PNG of few colours, made smaller until it is light."""
+    for colours in (256, 128, 64, 32):
+        made = io.BytesIO()
+        image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            made, "PNG", optimize=True
+        )
+        if made.tell() <= LARGEST:
+            return made.getvalue()
+    return packed(image.resize((image.width * 3 // 4, image.height * 3 // 4), Image.Resampling.LANCZOS))
+
+
+if __name__ == "__main__":
+    heights = dict(zip(WIDTHS, (*map(int, sys.argv[3:5]), *list(HEIGHTS.values())[len(sys.argv[3:5]) :]), strict=True))
+    for name, wide in WIDTHS.items():
+        target = Path(f"{sys.argv[2]}-{name}.png")
+        target.write_bytes(packed(trimmed(shot(Path(sys.argv[1]), wide, min(heights[name], TALLEST)))))
+        print(target, target.stat().st_size)
