@@ -4,7 +4,7 @@
         --out benchmarks/results/dp-merf.json
 
 For every set, epsilon and seed a release is made and the CNN of the papers is trained on it: last step of a fixed
-schedule, and the best of eight looks at the test set beside it, labelled. One synthesis a seed, one classifier seed each.
+schedule, and the best of eight looks at the test set beside it, labelled. One synthesis and one classifier a seed.
 """
 
 from __future__ import annotations

@@ -325,6 +325,7 @@ _ELSEWHERE = {
     "audit_gallery": ("sfumato.audit.gallery", "run"),
     "audit_method": ("sfumato.audit", "check"),
     "audit_release": ("sfumato.audit.attack", "attack"),
+    "compare": ("sfumato.evaluate.compare", "compare"),
     "evaluate": ("sfumato.evaluate.evaluate", "evaluate"),
     "make_key": ("sfumato.release.sign", "make_key"),
     "publish_accuracy": ("sfumato.evaluate.publish", "publish_accuracy"),

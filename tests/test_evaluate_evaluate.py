@@ -88,7 +88,7 @@ def test_nothing_is_written_inside_the_release(places, quick):
     assert prints(release) == before
     made = set(release.parent.iterdir()) - beside
     assert made == {release.parent / "release-evaluation"}
-    assert prints(made.pop()).keys() == {"evaluation.json"}
+    assert prints(made.pop()).keys() == {"evaluation.json", "report.html"}
 
 
 @pytest.mark.parametrize("inside", ["", "images", "new/deep"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -76,6 +77,8 @@ def _poisson(rate: float, multiplier: float, orders: tuple[float, ...]) -> tuple
     from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent
     from dp_accounting.rdp import RdpAccountant
 
+    # The library says on standard error which orders it leaves out (as infinite); nobody needs to read that.
+    logging.getLogger("absl").setLevel(logging.ERROR)
     accountant = RdpAccountant(list(orders))
     accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)))
     return tuple(float(value) for value in accountant._rdp)

@@ -11,6 +11,7 @@ import typer
 from sfumato import __version__
 from sfumato.cli.audit import audit
 from sfumato.cli.budget import budget
+from sfumato.cli.compare import compare
 from sfumato.cli.ending import ended
 from sfumato.cli.evaluate import evaluate
 from sfumato.cli.keygen import keygen
@@ -32,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (methods, plan, synthesize, refit, sample, tune, budget, audit, verify, keygen, evaluate):
+for verb in (methods, plan, synthesize, refit, sample, tune, budget, audit, verify, keygen, evaluate, compare):
     app.command()(verb)
 
 

@@ -56,6 +56,7 @@ def evaluate(
     the test images, as a column of their metadata or as one name each. `reference` adds the row of a DC-GAN trained
     without privacy. `recipes` replaces the fixed schedules, for tests.
     """
+    from sfumato.evaluate.report import write_html
     from sfumato.release import Release
     from sfumato.run.run import pick_device
 
@@ -77,6 +78,7 @@ def evaluate(
              "data": _about_data(real), "touched": touched(real)}  # fmt: skip
     report = Report(about | found | {"seconds": work.seconds}, real.private, real.accesses, command)
     write(report, place)
+    write_html(report, release, real, place)
     return report
 
 

@@ -116,7 +116,7 @@ def lead_words(found: Mapping[str, Any]) -> str:
     if _is_there(found, "attacks") and found["attacks"]["above"]:
         parts.append("An attack did better than the privacy guarantee allows: do not publish this release.")
     elif _is_there(found, "attacks") and found["attacks"]["ceiling"]:
-        parts.append("No attack did better than the privacy guarantee allows.")
+        parts.append("No attack did better than the privacy guarantee allows, beyond chance.")
     return " ".join(parts)
 
 
@@ -133,8 +133,9 @@ def private_words(statement: Mapping[str, Any], found: Mapping[str, Any]) -> lis
     if not tried or not section["ceiling"]:
         return [*words, "Attacks were tried, but there is no guarantee to hold them against."]
     most = max(row["auc"]["mean"] for row in tried)
-    return [*words, f"{many(len(tried), 'attack')} did no better than the guarantee allows: the strongest has an AUC "
-            f"of {number(most)}, where 0.5 is guessing and at most {number(section['ceiling']['auc'])} is possible. "
+    return [*words, f"{many(len(tried), 'attack')} did no better than the guarantee allows, beyond chance: the "
+            f"strongest has an AUC of {number(most)}, where 0.5 is guessing and at most "
+            f"{number(section['ceiling']['auc'])} is possible. "
             "A weak attack proves nothing; the guarantee does."]  # fmt: skip
 
 

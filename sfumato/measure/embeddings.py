@@ -14,9 +14,13 @@ class RandomFourier:
     Each pair has length 1/sqrt(pairs), so every image has norm exactly 1. The frequencies are data-independent.
     """
 
-    def __init__(self, pixels: int, features: int, bandwidth: float, random: torch.Generator) -> None:
-        # The bandwidth is in units of a grey level, so that one setting serves images of any size.
-        self.frequencies = torch.randn(pixels, features // 2, generator=random) / (bandwidth * math.sqrt(pixels))
+    def __init__(
+        self, pixels: int, features: int, bandwidth: float, random: torch.Generator, octaves: float = 0.0
+    ) -> None:
+        # The bandwidth is in units of a grey level, so that one setting serves images of any size. Spread over
+        # octaves, wide kernels pull a generator in from afar and narrow ones make it sharp.
+        scale = bandwidth * 2 ** (octaves * (torch.linspace(0, 1, features // 2) - 0.5))
+        self.frequencies = torch.randn(pixels, features // 2, generator=random) / (scale * math.sqrt(pixels))
 
     def to(self, device: str) -> RandomFourier:
         """Move the frequencies."""

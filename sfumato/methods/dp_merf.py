@@ -49,7 +49,8 @@ class DPMERF(Method):
     """DP-MERF with a convolutional conditional generator."""
 
     features: int = 2000  # D, even
-    bandwidth: float = 0.37  # h / sqrt(pixels), for pixels in [0, 1]
+    bandwidth: float = 0.2  # h / sqrt(pixels), for pixels in [0, 1]
+    octaves: float = 1.5  # bandwidths are spread over so many, around the middle one
     feature_seed: int = 0
     steps: int = 300
     batch: int = 32  # images of each class a step
@@ -58,13 +59,13 @@ class DPMERF(Method):
     width: int = 24
 
     name: ClassVar[str] = "dp-merf"
-    measured: ClassVar[tuple[str, ...]] = ("features", "bandwidth", "feature_seed")
+    measured: ClassVar[tuple[str, ...]] = ("features", "bandwidth", "octaves", "feature_seed")
 
     def __post_init__(self) -> None:
         if self.features < 2 or self.features % 2:
             raise ValueError(f"Expected features to be even and at least 2, found features={self.features}.")
-        if not self.bandwidth > 0 or not math.isfinite(self.bandwidth):
-            raise ValueError(f"Expected bandwidth above 0, found bandwidth={self.bandwidth}.")
+        if not (0 < self.bandwidth < math.inf and 0 <= self.octaves <= 20):
+            raise ValueError(f"Expected bandwidth above 0 and octaves up to 20, found {self.bandwidth}, {self.octaves}.")
         if min(self.steps, self.latent, self.width) < 1 or self.width % 8 or self.batch < 2 or not 0 < self.rate < 10:
             raise ValueError("Expected steps, latent and rate above 0, batch of at least 2, width a multiple of 8.")
         if max(self.features, self.latent, self.width, self.batch) > 1_000_000 or not 0 <= self.feature_seed < 2**63:
@@ -98,7 +99,7 @@ class DPMERF(Method):
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
         spec = barrier.spec
         random = torch.Generator().manual_seed(self.feature_seed)
-        phi = RandomFourier(spec.pixels, self.features, self.bandwidth, random).to(run.device)
+        phi = RandomFourier(spec.pixels, self.features, self.bandwidth, random, self.octaves).to(run.device)
         query = BoundedSum(phi, UNIT_BALL, (self.features,), by_class=True)
         sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
         sizes = histograms.class_sizes(self.labels, barrier, run)

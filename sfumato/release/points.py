@@ -65,7 +65,8 @@ def coverage(released: list[str]) -> dict[str, Any]:
             "the real images themselves, wherever they are kept",
         ],
         "attacker": "May read every file of this release, the source code and all settings, may know all records "
-        "but one, and has any computing power short of breaking the noise generator of point 8. Does not see the noise or the memory of the machine that ran it.",
+        "but one, and has any computing power short of breaking the noise generator of point 8. Does not see the noise "
+        "or the memory of the machine that ran it.",
         "intermediate_releases_covered": True,
         "intermediate_in_words": "Yes: every value that was computed from the real images and left the privacy barrier "
         "is one of the events of point 3.",

@@ -33,6 +33,8 @@ def match(
     A row of NaN marks a class without a target; it is left out. `batch` images of each class are made a step.
     """
     served = torch.isfinite(target).all(1).nonzero()[:, 0]
+    if not len(served):
+        return net.eval()  # all that came through was noise
     target = target[served]
     optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.5, 0.99))
     labels = served.repeat_interleave(batch)
