@@ -52,7 +52,7 @@ class DPMERF(Method):
     bandwidth: float = 0.2  # h / sqrt(pixels), for pixels in [0, 1]
     octaves: float = 1.5  # bandwidths are spread over so many, around the middle one
     feature_seed: int = 0
-    steps: int = 300
+    steps: int = 500
     batch: int = 32  # images of each class a step
     rate: float = 5e-3
     latent: int = 32
@@ -65,7 +65,9 @@ class DPMERF(Method):
         if self.features < 2 or self.features % 2:
             raise ValueError(f"Expected features to be even and at least 2, found features={self.features}.")
         if not (0 < self.bandwidth < math.inf and 0 <= self.octaves <= 20):
-            raise ValueError(f"Expected bandwidth above 0 and octaves up to 20, found {self.bandwidth}, {self.octaves}.")
+            raise ValueError(
+                f"Expected bandwidth above 0 and octaves up to 20, found {self.bandwidth}, {self.octaves}."
+            )
         if min(self.steps, self.latent, self.width) < 1 or self.width % 8 or self.batch < 2 or not 0 < self.rate < 10:
             raise ValueError("Expected steps, latent and rate above 0, batch of at least 2, width a multiple of 8.")
         if max(self.features, self.latent, self.width, self.batch) > 1_000_000 or not 0 <= self.feature_seed < 2**63:
