@@ -142,7 +142,8 @@ def _show(out: Console, found: dict[str, Any]) -> None:
             why = sections[name].get("skipped")
             out.print(f"{name}: {plain(why)}") if isinstance(why, str) else show(out, sections[name])
     warned(out, sections["data"]["warnings"])
-    path_line(out, "report", str(Path(found["out"]) / "evaluation.json"))
+    path_line(out, "numbers", str(Path(found["out"]) / "evaluation.json"))
+    path_line(out, "report", str(Path(found["out"]) / "report.html"))
 
 
 def _show_utility(out: Console, utility: dict[str, Any]) -> None:
