@@ -155,7 +155,8 @@ class _Work:
             try:
                 values |= fidelity(real.pixels, real.labels, fake.pixels, fake.labels, features=[name],
                                    classifier=self._judge() if name == "classifier" else None, device=self.device,
-                                   seed=0, progress=self.progress, weights=dict(weights or {}))  # fmt: skip
+                                   seed=0, progress=self.progress, weights=dict(weights or {}),
+                                   cache=real.public)  # fmt: skip
             except InputError as error:
                 if features is not None:
                     raise
@@ -201,7 +202,7 @@ def _default_attacks(device: str) -> tuple[str, ...]:
 
 
 def _default_features(device: str) -> list[str]:
-    """The public network reads images of 224 pixels, which takes too long without a GPU."""
+    """The public network reads images of 128 pixels, which takes too long without a GPU."""
     return ["classifier", "efficientnet-lite0"] if device.startswith("cuda") else ["classifier"]
 
 
