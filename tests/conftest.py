@@ -15,3 +15,10 @@ def _own_places(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("SFUMATO_LEDGER", str(home / "ledger.sqlite"))
     monkeypatch.setenv("SFUMATO_RUNS", str(home / "runs"))
     monkeypatch.setenv("SFUMATO_CACHE", str(home / "cache"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """An empty folder for a data set."""
+    (tmp_path / "set").mkdir()
+    return tmp_path / "set"

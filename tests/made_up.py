@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from sfumato import Budget, DataSpec, load
+from sfumato import Budget, DataSpec, InputError, load
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.plan import Plan, crossing
 
@@ -22,3 +23,9 @@ def box(n=60, size=8, classes=3, seed=0, person=None, **options):
 def plan(spec: DataSpec | None = None, budget: Budget | None = None, **crossings) -> Plan:
     spec = spec or DataSpec("made up", 60, (1, 8, 8), ("a", "b", "c"))
     return Plan("test", {}, spec, budget or Budget(1.0), crossings or {"sum": crossing(Bound(1.0), 1.0)})
+
+
+def expects(source, says: str, **options) -> None:
+    """`load` refuses the source with a sentence that matches."""
+    with pytest.raises(InputError, match=says):
+        load(source, **options)

@@ -11,25 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_up import expects
 
 from sfumato.data import load, named
 from sfumato.data.cache import download_folder
 from sfumato.data.cifar import CLASSES
 from sfumato.data.download import Address
 from sfumato.data.private import records
-from sfumato.errors import InputError
 
 RNG = np.random.default_rng(4)
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("SFUMATO_CACHE", str(tmp_path / "cache"))
-
-
-def refused(source: str, says: str, **options) -> None:
-    with pytest.raises(InputError, match=says):
-        load(source, **options)
 
 
 def mnist_files(folder: Path) -> dict[str, str]:
@@ -58,7 +48,7 @@ def test_fashion_mnist_is_inside_the_package():
     assert round(float(inside.read(slice(0, 10_000)).mean())) == 73
     box.close()
     assert load("fashion-mnist", split="test").spec.records == 10_000
-    refused("fashion-mnist", "has no split val; it has train, test", split="val")
+    expects("fashion-mnist", "has no split val; it has train, test", split="val")
     assert "MIT" in (named.EMBEDDED / "LICENSE").read_text("utf-8")
 
 
@@ -67,9 +57,9 @@ def test_digits():
     pixels = records(box).read(slice(None))
     assert pixels.shape == (1797, 1, 8, 8) and pixels.min() == 0 and pixels.max() == 255
     assert box.spec.classes == tuple("0123456789") and box.spec.public
-    refused("digits:somewhere", "digits takes no path")
-    refused("digits", "has no split test; it has train", split="test")
-    refused("digits", "digits has no column x to use as label", label="x")
+    expects("digits:somewhere", "digits takes no path")
+    expects("digits", "has no split test; it has train", split="test")
+    expects("digits", "digits has no column x to use as label", label="x")
 
 
 def test_mnist_from_a_path(tmp_path):
@@ -78,17 +68,17 @@ def test_mnist_from_a_path(tmp_path):
     assert box.spec.name == "mnist" and box.spec.public and box.spec.classes == tuple("0123456789")
     assert records(box).labels.tolist() == [7, 0, 7]
     assert load(f"fashion-mnist:{tmp_path / 'm'}").spec.classes == named.FASHION
-    refused("mnist:", "Expected a path behind mnist:")
-    refused(f"mnist:{tmp_path / 'n'}", r"no file or folder .*/n; check the path behind mnist:")
+    expects("mnist:", "Expected a path behind mnist:")
+    expects(f"mnist:{tmp_path / 'n'}", r"no file or folder .*/n; check the path behind mnist:")
     (tmp_path / "file").write_text("")
-    refused(f"mnist:{tmp_path / 'file'}", "no folder .*/file; give the folder that holds the set")
+    expects(f"mnist:{tmp_path / 'file'}", "no folder .*/file; give the folder that holds the set")
 
 
 def test_unknown_labels_of_a_named_set(tmp_path):
     mnist_files(tmp_path / "m")
     path = tmp_path / "m" / "train-labels-idx1-ubyte.gz"
     path.write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\3\7\x0c\7"))
-    refused(f"mnist:{tmp_path / 'm'}", r"train-labels-idx1-ubyte.gz has the unknown label 12 in row 1")
+    expects(f"mnist:{tmp_path / 'm'}", r"train-labels-idx1-ubyte.gz has the unknown label 12 in row 1")
 
 
 def test_download(tmp_path, monkeypatch):
@@ -109,7 +99,7 @@ def test_a_download_with_a_wrong_checksum_is_thrown_away(tmp_path, monkeypatch):
     files = mnist_files(tmp_path / "server")
     address = Address((tmp_path / "server").as_uri() + "/", dict.fromkeys(files, "0" * 64))
     monkeypatch.setitem(named.SETS, "mnist", replace(named.SETS["mnist"], address=address))
-    refused("mnist", r"train-images-idx3-ubyte.gz has the sha256 .* thrown away; try again, or give .* as mnist:PATH")
+    expects("mnist", r"train-images-idx3-ubyte.gz has the sha256 .* thrown away; try again, or give .* as mnist:PATH")
     assert list(download_folder("mnist").iterdir()) == []
 
 
@@ -117,7 +107,7 @@ def test_a_download_with_a_wrong_checksum_is_thrown_away(tmp_path, monkeypatch):
 def test_without_network_the_remedy_is_named(monkeypatch, base):
     address = Address(base, {"a.gz": "0" * 64})
     monkeypatch.setitem(named.SETS, "mnist", replace(named.SETS["mnist"], address=address))
-    refused("mnist", r"Cannot download .*a.gz .*fetch the set on a machine with internet and give .* mnist:PATH")
+    expects("mnist", r"Cannot download .*a.gz .*fetch the set on a machine with internet and give .* mnist:PATH")
     assert list(download_folder("mnist").iterdir()) == []
 
 
@@ -126,7 +116,7 @@ def test_without_network_the_remedy_is_named(monkeypatch, base):
     ["fairface", "pneumonia-mnist", "tinyimagenet", "celeba-gender", "celeba-hair", "ffhq-gender", "places365-3"],
 )
 def test_sets_without_an_address_ask_for_a_path(name):
-    refused(name, f"The set {name} is read from a copy of your own; give its path as {name}:PATH")
+    expects(name, f"The set {name} is read from a copy of your own; give its path as {name}:PATH")
 
 
 def cifar_rows(count: int) -> tuple[bytes, np.ndarray, np.ndarray]:
@@ -153,18 +143,18 @@ def test_cifar10_in_its_binary_version(tmp_path):
         assert records(box).labels.tolist() == [0, 1] * 5
         assert load(f"cifar10:{source}", split="test").spec.records == 2
     (folder / "data_batch_2.bin").write_bytes(b"short")
-    refused(f"cifar10:{folder}", r"data_batch_2.bin is not made of rows of 3073 bytes; replace it")
+    expects(f"cifar10:{folder}", r"data_batch_2.bin is not made of rows of 3073 bytes; replace it")
     (folder / "data_batch_2.bin").write_bytes(b"\xff" * 3073)
-    refused(f"cifar10:{folder}", r"unknown label 255")
+    expects(f"cifar10:{folder}", r"unknown label 255")
     (folder / "data_batch_2.bin").unlink()
-    refused(f"cifar10:{folder}", r"no file .*data_batch_2.bin; give the folder of the binary version")
+    expects(f"cifar10:{folder}", r"no file .*data_batch_2.bin; give the folder of the binary version")
     archive.write_bytes(archive.read_bytes()[:500])
-    refused(f"cifar10:{archive}", r"cifar-10-binary.tar.gz cannot be unpacked")
+    expects(f"cifar10:{archive}", r"cifar-10-binary.tar.gz cannot be unpacked")
     with tarfile.open(archive, "w:gz") as out:
         out.addfile(tarfile.TarInfo("empty"), io.BytesIO())
-    refused(f"cifar10:{archive}", r"cifar-10-binary.tar.gz does not hold data_batch_1.bin")
+    expects(f"cifar10:{archive}", r"cifar-10-binary.tar.gz does not hold data_batch_1.bin")
     (tmp_path / "data.pkl").write_bytes(b"")
-    refused(f"cifar10:{tmp_path / 'data.pkl'}", r"data.pkl is not CIFAR-10; give the folder of the binary version")
+    expects(f"cifar10:{tmp_path / 'data.pkl'}", r"data.pkl is not CIFAR-10; give the folder of the binary version")
 
 
 def test_sets_in_npz_files(tmp_path):
@@ -184,5 +174,5 @@ def test_sets_in_npz_files(tmp_path):
     assert load(f"fairface:{path}").spec.classes == ("Female", "Male")
     assert load(f"fairface:{path}", label="age").spec.classes == ("0-2", "3-9", "10-19")
     assert load(f"fairface:{path}").spec.public
-    refused(f"fairface:{path}", "has no array train_race to use as label", label="race")
-    refused(f"tinyimagenet:{tmp_path}", "is not an .npz file; give the path of one")
+    expects(f"fairface:{path}", "has no array train_race to use as label", label="race")
+    expects(f"tinyimagenet:{tmp_path}", "is not an .npz file; give the path of one")
