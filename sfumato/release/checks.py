@@ -109,7 +109,7 @@ def words(release: Folder) -> str:
     if gate.json_text(statement).encode() != release.data("privacy.json"):
         raise InputError("privacy.json is not in the form in which it was written.")
     _demand(_by_version(statement, word_problems(statement)))
-    return "All twelve points follow from the events and the configuration."
+    return "The twelve points are what the events, the configuration and the facts it states give."
 
 
 def documents(release: Folder) -> str:
