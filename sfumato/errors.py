@@ -27,6 +27,12 @@ class AuditFailed(SfumatoError):
     exit_code = 4
 
 
+class RankLost(SfumatoError):
+    """A process of a run on several ranks is gone; the run can be resumed."""
+
+    exit_code = 5
+
+
 class Interrupted(SfumatoError):
     """Stopped by the user; a checkpoint is there to resume from."""
 

@@ -17,13 +17,13 @@ from sfumato.audit.examine import examine
 from sfumato.audit.gallery import common, noises
 from sfumato.audit.step import play, step
 from sfumato.audit.subject import Inclusion, Pair, Rows, Subject
-from sfumato.privacy.bounds import Bound
+from sfumato.privacy.bounds import Ballot, Bound
 from sfumato.privacy.mechanisms import DiscreteGaussian, Gaussian
 from sfumato.privacy.plan import crossing
 from sfumato.privacy.samplers import Poisson
 
 RANDOM = np.random.default_rng(0)
-VOTE = Bound(1.0, integer=True, nonnegative=True)
+VOTE = Ballot(1, low=0)
 
 
 def failed(findings):

@@ -9,7 +9,7 @@ from made_up import arrays, box, plan
 
 from sfumato import Budget, OverBudget, Unit, load
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.bounds import Bound, BoundedSum
+from sfumato.privacy.bounds import Ballot, Bound, BoundedSum
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.noise import Noise
 from sfumato.privacy.plan import crossing
@@ -65,7 +65,7 @@ def test_a_person_contributes_one_bounded_term_however_many_images():
     assert data.spec.unit is Unit.PERSON and data.spec.records == 11
     lone = ask(data, BoundedSum(lambda i, y: torch.ones(len(i), 1), Bound(1.0), (1,)))[0]
     assert lone[0] == pytest.approx(11, abs=1e-5)
-    counts = ask(data, BoundedSum(votes, Bound(1.0, True, True), (3,)), multiplier=1e-3)[0]
+    counts = ask(data, BoundedSum(votes, Ballot(1, low=0), (3,)), multiplier=1e-3)[0]
     assert counts.sum() == 11
 
 

@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sfumato.accounting.budget import Relation
-from sfumato.privacy.bounds import Bound, BoundedSum
+from sfumato.privacy.bounds import Ballot, Bound, BoundedSum
 
 BOUNDS = [
     Bound(1.0),
     Bound(0.37),
     Bound(250.0),
-    Bound(1.0, nonnegative=True),
-    Bound(1.0, integer=True, nonnegative=True),
+    Ballot(1, low=0),
+    Ballot(3),
+    Ballot(2, low=-1, high=2),
+    Ballot(12, low=-3, high=4),
 ]
 
 wild = hnp.arrays(
@@ -33,7 +35,7 @@ wild = hnp.arrays(
 def test_no_neighbour_exceeds_the_sensitivity(bound, rows):
     terms = bound.project(torch.from_numpy(rows))
     assert torch.isfinite(terms).all()
-    total = terms.sum(0)
+    total = terms.double().sum(0)
     for i in range(len(terms)):
         removed = total - terms[i]
         assert torch.linalg.vector_norm(total - removed) <= bound.sensitivity(Relation.ADD_REMOVE)
@@ -69,11 +71,32 @@ def test_a_record_of_nan_is_a_record_of_zeros():
 
 
 def test_a_person_has_one_vote():
-    out = Bound(1.0, integer=True, nonnegative=True).project(torch.tensor([[2.0, 3.0], [1.0, 0.0], [0.0, 0.0]]))
+    out = Ballot(1, low=0).project(torch.tensor([[2.0, 3.0], [1.0, 0.0], [0.0, 0.0]]))
     assert out.tolist() == [[0, 1], [1, 0], [0, 0]]
 
 
-@pytest.mark.parametrize("bad", [{"norm": 0}, {"norm": -1}, {"norm": float("inf")}, {"norm": 2.0, "integer": True}])
+def test_votes_turned_over_attain_the_sensitivity_of_a_ballot():
+    ballot = Ballot(4)
+    rows = torch.tensor([[1, -1, 1, 1, 0, 0], [-1, 1, -1, -1, 0, 0]], dtype=torch.int8)
+    assert torch.equal(ballot.project(rows), rows)
+    gap = float(torch.linalg.vector_norm((rows[0] - rows[1]).double()))
+    assert gap == ballot.sensitivity(Relation.REPLACE_ONE) == 4.0
+    assert ballot.sensitivity(Relation.ADD_REMOVE) == 2.0
+
+
+def test_votes_beyond_the_allowed_number_are_void():
+    assert Ballot(2).project(torch.tensor([[0.0, 9.0, -7.0, 1.0]])).tolist() == [[0, 1, -1, 0]]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"most": 0}, {"most": 1, "low": 1}, {"most": 1, "low": 0, "high": 0}, {"most": 1, "high": 999}]
+)
+def test_a_ballot_must_make_sense(bad):
+    with pytest.raises(ValueError, match="Expected"):
+        Ballot(**bad)
+
+
+@pytest.mark.parametrize("bad", [{"norm": 0}, {"norm": -1}, {"norm": float("inf")}])
 def test_a_bound_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         Bound(**bad)

@@ -42,7 +42,7 @@ def records(kind, random):
 
 
 def total(query, images, labels):
-    terms = query.bound.project(query.rows(images, labels))
+    terms = query.bound.project(query.rows(images, labels)).double()
     if not query.by_class:
         return terms.sum(0)
     return torch.zeros(CLASSES, *query.shape, dtype=torch.float64).index_add_(0, labels, terms)

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from sfumato.accounting import gaussian, losses, renyi_dp
+from sfumato.accounting.discrete import smoothed
 from sfumato.accounting.events import AnyEvent, Event, Selected
 from sfumato.accounting.profiles import ExactGaussian, LossDistribution, Profile, RenyiCurve
 from sfumato.accounting.renyi_dp import ORDERS, epsilon_by_renyi, renyi
@@ -86,7 +87,7 @@ def curve(events: Sequence[AnyEvent], deltas: Sequence[float], backend: Backend 
 
 
 def _used(events: Sequence[AnyEvent]) -> tuple[AnyEvent, ...]:
-    used = tuple(e for e in events if e.times)
+    used = tuple(smoothed(e) for e in events if e.times)
     if len({e.relation for e in used}) > 1:
         raise ValueError("Expected all events under one relation; convert them before composing.")
     return used

@@ -9,6 +9,7 @@ from functools import cache
 from scipy.optimize import brentq
 
 from sfumato.accounting import accountant, losses
+from sfumato.accounting.discrete import smoothed
 from sfumato.accounting.events import AnyEvent, Event, Selected
 
 
@@ -67,6 +68,8 @@ def noise_within(events_at: Callable[[float], Sequence[AnyEvent]], target: float
     if any(isinstance(e, Selected) for e in sample):
         return least_noise(stated, target, tolerance=1e-6)
     start = _region(events_at, target, delta)
+    if all(smoothed(e).exact for e in _events(events_at(start))):
+        return least_noise(stated, target, start=start)
     interval = 8 * losses.interval_for(_events(events_at(start)))
 
     def coarse(scale: float) -> float:
@@ -78,6 +81,28 @@ def noise_within(events_at: Callable[[float], Sequence[AnyEvent]], target: float
 
 def _events(events: Sequence[AnyEvent]) -> list[Event]:
     return [e for e in events if isinstance(e, Event) and e.times]
+
+
+def most_times(events_at: Callable[[int], Sequence[AnyEvent]], target: float, delta: float) -> int:
+    """The largest count (0 where not even one fits) at which `events_at(count)` is within (target, delta).
+
+    >>> from sfumato.accounting.budget import Relation
+    >>> def queries(count):
+    ...     return [Event("gaussian", 5000, 2 * 200**0.5, 200**0.5, Relation.ADD_REMOVE, times=count)]
+    >>> most_times(queries, 1.0, 1e-5)
+    2245
+    """
+    if accountant.epsilon(events_at(1), delta) > target:
+        return 0
+    low, high = 1, 2
+    while accountant.epsilon(events_at(high), delta) <= target:
+        if high > 2**40:
+            raise ValueError("Expected a sigma that a budget can be spent with, found one too large to count with.")
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if accountant.epsilon(events_at(middle), delta) <= target else (low, middle)
+    return low
 
 
 def _region(events_at: Callable[[float], Sequence[AnyEvent]], target: float, delta: float) -> float:

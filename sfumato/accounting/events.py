@@ -10,6 +10,7 @@ from typing import Any, Literal
 from sfumato.accounting.budget import Relation
 
 MechanismName = Literal["gaussian", "discrete-gaussian", "laplace", "mixture"]
+SMOOTH = 20.0  # a discrete Gaussian this wide may be subsampled: it passes for a continuous one (see `discrete`)
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Event:
     `shifts` lists several where it is not plain which of them is the worst.
     `cap` and `records` make Poisson sampling truncated: no more than `cap` of the public number `records`.
     `mixture` is for a mechanism whose neighbour is a mixture: (shift, probability) pairs, the rest unmoved.
+    `held` says that the terms are those of parts, one of which a unit may change at will under either relation:
+    subsampled, they take the pair of replace-one.
     """
 
     mechanism: MechanismName
@@ -37,6 +40,7 @@ class Event:
     cap: int | None = None
     records: int | None = None
     mixture: tuple[tuple[float, float], ...] = ()
+    held: bool = False
 
     def __post_init__(self) -> None:
         if not (self.sigma > 0 and self.sensitivity > 0 and self.bound > 0):
@@ -60,24 +64,32 @@ class Event:
         return math.sqrt(self.times) * self.sensitivity / self.sigma
 
     @property
+    def pair(self) -> Relation:
+        """The relation whose pair a subsampled release is accounted with."""
+        return Relation.REPLACE_ONE if self.held else self.relation
+
+    @property
     def patterns(self) -> tuple[tuple[int, int], ...]:
         """The integer neighbours that a discrete query is charged for."""
         return self.shifts or (self.shift,)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that `Event(**d)` turns back; fields that do not apply are left out."""
-        found = asdict(self) | {"relation": str(self.relation), "shift": list(self.shift)}
+        pairs = {name: [list(pair) for pair in getattr(self, name)] for name in ("shifts", "mixture")}
+        found = asdict(self) | {"relation": str(self.relation), "shift": list(self.shift), **pairs}
         return {k: v for k, v in found.items() if k not in _RARE or v}
 
 
-_RARE = ("shifts", "cap", "records", "mixture")
+_RARE = ("shifts", "cap", "records", "mixture", "held")
 
 
 def _check_served(event: Event) -> None:
     """Refuse the combinations for which no sound pair is at hand."""
-    if event.mechanism == "discrete-gaussian" and event.rate < 1:
-        raise ValueError("Expected rate=1 for a discrete Gaussian: its subsampled pair is not served.")
-    if event.mechanism == "laplace" and event.rate < 1 and event.relation is not Relation.ADD_REMOVE:
+    if event.mechanism == "discrete-gaussian" and event.rate < 1 and event.sigma < SMOOTH:
+        raise ValueError(
+            f"Expected sigma of at least {SMOOTH:g} to subsample a discrete Gaussian, found {event.sigma}."
+        )
+    if event.mechanism == "laplace" and event.rate < 1 and event.pair is not Relation.ADD_REMOVE:
         raise ValueError("Expected add-remove for subsampled Laplace noise: no other pair is served.")
     if (event.cap is None) != (event.records is None):
         raise ValueError("Expected cap and records together: truncated Poisson sampling needs both.")

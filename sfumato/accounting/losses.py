@@ -60,7 +60,7 @@ def rough(event: Event) -> Event:
         return replace(event, mechanism="gaussian", rate=rate, bound=event.sensitivity, mixture=())
     if event.mechanism == "laplace" and event.rate < 1:
         return replace(event, mechanism="gaussian", relation=Relation.ADD_REMOVE)
-    return replace(event, relation=Relation.ADD_REMOVE, cap=None, records=None)
+    return replace(event, relation=Relation.ADD_REMOVE, cap=None, records=None, held=False)
 
 
 @lru_cache(maxsize=256)
@@ -92,8 +92,8 @@ def event_pld(event: Event, interval: float) -> Any:
         return mixture_pld(event.sigma, event.mixture, interval)
     multiplier = event.sigma / event.bound
     if event.cap is None or event.records is None:
-        return gaussian_pld(multiplier, event.rate, event.relation, interval)
-    return truncated_pld(multiplier, event.rate, event.cap, event.records, event.relation, interval)
+        return gaussian_pld(multiplier, event.rate, event.pair, interval)
+    return truncated_pld(multiplier, event.rate, event.cap, event.records, event.pair, interval)
 
 
 def _shifted(sigma: float, coordinates: int, by: int, interval: float) -> Any:

@@ -61,7 +61,7 @@ def _plain(e: Event, orders: tuple[float, ...]) -> list[float] | None:
         return [order * (e.sensitivity / e.sigma) ** 2 / 2 for order in orders]
     if e.mechanism == "laplace" and e.rate == 1.0:
         return [laplace_renyi(e.sensitivity / e.sigma, order) for order in orders]
-    if e.mechanism == "gaussian" and e.relation is Relation.ADD_REMOVE and e.cap is None:
+    if e.mechanism == "gaussian" and e.pair is Relation.ADD_REMOVE and e.cap is None:
         return list(_poisson(e.rate, e.sigma / e.bound, orders))
     return None
 

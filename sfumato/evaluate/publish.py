@@ -31,7 +31,7 @@ from sfumato.evaluate import stacked
 from sfumato.evaluate.networks import judge
 from sfumato.evaluate.place import check_place
 from sfumato.evaluate.real import class_numbers, matched, open_test
-from sfumato.privacy.bounds import Bound, BoundedSum
+from sfumato.privacy.bounds import Ballot, BoundedSum
 from sfumato.privacy.plan import Plan, crossing, within
 from sfumato.run.progress import Silent
 from sfumato.types import DataSpec, Images
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sfumato.release import Release
 
 METHOD, CROSSING, FORMAT = "publish-accuracy", "accuracy", "sfumato-accuracy/1"
-VOTE = Bound(1.0, integer=True, nonnegative=True)
+VOTE = Ballot(1, low=0)
 
 
 def publish_accuracy(

@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from sfumato.data.labels import LabelPrior
-from sfumato.privacy.bounds import Bound, BoundedSum
+from sfumato.privacy.bounds import Ballot, BoundedSum
 
 if TYPE_CHECKING:
     from sfumato.privacy.barrier import Barrier
     from sfumato.run.run import Run
 
-VOTE = Bound(1.0, integer=True, nonnegative=True)
+VOTE = Ballot(1, low=0)
 CROSSING = "labels"
 
 

@@ -12,8 +12,11 @@ from torch import Tensor
 
 from sfumato.data.private import PrivateImages, Records, records
 from sfumato.privacy.bounds import BoundedSum
+from sfumato.privacy.held import Held, Parts, PartSum, Recipe, hide, inside
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.noise import Noise
+from sfumato.privacy.plan import Crossing
+from sfumato.privacy.ranks import Alone, Ranks
 from sfumato.types import DataSpec, Unit
 
 PEOPLE = 128  # persons whose terms are held at once
@@ -38,26 +41,55 @@ class Barrier:
         device: str = "cpu",
         microbatch: int = 1024,
         tick: Tick = lambda crossing, fraction: None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.spec, self.ledger = spec, ledger
         self.noise = noise or Noise(fast=device.startswith("cuda"))
+        self._ranks = ranks or Alone()
         self._inside = _Inside(None if data is None else records(data), spec, device, microbatch, tick)
 
-    def release(self, name: str, query: BoundedSum, *public: Any) -> Tensor:
+    def release(self, name: str, query: BoundedSum | PartSum, *public: Any) -> Tensor:
         """The noisy answer to `query`, in float64. Charged before a record is read."""
-        crossing = self.ledger.charge(name)
-        if query.bound != crossing.bound:
-            raise ValueError(f"Expected {crossing.bound} as planned for crossing '{name}', found {query.bound}.")
-        taking_part = crossing.sampler.draw(self._inside.units, self.noise)
-        total = self._inside.total(name, query, taking_part, public)
-        return crossing.mechanism(total, crossing.bound, self.noise)
+        held = isinstance(query, PartSum)
+        crossing = self.ledger.charge(name, query.queries if isinstance(query, PartSum) else 1)
+        if query.bound != crossing.bound or held != crossing.held:
+            raise ValueError(f"Expected {crossing.bound} as planned for crossing '{name}', found {query.bound}"
+                             f"{', of held parts' if held else ''}.")  # fmt: skip
+        if isinstance(query, PartSum):
+            total = self._of_parts(name, crossing, query, public)
+        else:
+            taking_part = crossing.sampler.draw(self._inside.units, self.noise)
+            total = self._inside.total(name, query, self._ranks.share(taking_part), public)
+        # With several ranks each has a part of the sum; one of them adds the noise, and all get the same answer.
+        return self._ranks.same(crossing.mechanism(self._ranks.sum(total), crossing.bound, self.noise))
+
+    def hold(self, recipe: Recipe, parts: int) -> Held:
+        """Split the data into `parts` by a secret hash, each with a private state made by a public recipe."""
+        key = self._ranks.same(torch.frombuffer(bytearray(self.noise.take(32)), dtype=torch.uint8))
+        data, relation = self._inside.data, self.ledger.plan.budget.relation
+        made = Parts(recipe, parts, data, self.spec, relation, bytes(key.tolist()), self._inside.device,
+                     self._ranks.owns)  # fmt: skip
+        return hide(made)
+
+    def train(self, held: Held, *public: Any) -> None:
+        """One update of every held part, on its own records. Returns nothing, and costs nothing."""
+        inside(held).train(*public)
+
+    def _of_parts(self, name: str, crossing: Crossing, query: PartSum, public: tuple[Any, ...]) -> Tensor:
+        parts, taking_part = inside(query.held), None
+        if crossing.sampler.rate < 1:  # a draw of its own for each question
+            taking_part = torch.zeros(parts.parts, query.queries, dtype=torch.bool)
+            for i in range(query.queries):
+                taking_part[torch.from_numpy(crossing.sampler.draw(parts.parts, self.noise)), i] = True
+            taking_part = self._ranks.same(taking_part)
+        return parts.total(query, self.ledger.used[name], taking_part, public)
 
 
 class _Inside:
     """The private side: sums of bounded terms over units, in chunks."""
 
     def __init__(self, data: Records | None, spec: DataSpec, device: str, microbatch: int, tick: Tick) -> None:
-        self._data, self._spec, self._device, self._microbatch = data, spec, device, microbatch
+        self.data, self._spec, self.device, self._microbatch = data, spec, device, microbatch
         # The pace of a set whose size is private is private too.
         self._tick: Tick = tick if spec.count_public else lambda crossing, fraction: tick(crossing, None)
         self._by_person = data is not None and spec.unit is Unit.PERSON
@@ -68,14 +100,14 @@ class _Inside:
 
     @property
     def units(self) -> int:
-        if self._data is None:
+        if self.data is None:
             return 0
-        return len(self._starts) - 1 if self._by_person else len(self._data)
+        return len(self._starts) - 1 if self._by_person else len(self.data)
 
     def total(self, name: str, query: BoundedSum, units: NDArray[np.int64], public: tuple[Any, ...]) -> Tensor:
         self._tick(name, 0.0)
         shape = query.answer_shape(len(self._spec.classes))
-        total = torch.zeros(shape, dtype=torch.float64, device=self._device)
+        total = torch.zeros(shape, dtype=torch.float64, device=self.device)
         add = self._add_people if self._by_person else self._add_records
         for start in range(0, len(units), self._microbatch):
             add(total, query, units[start : start + self._microbatch], public)
@@ -87,7 +119,7 @@ class _Inside:
         images, labels = self._batch(rows)
         terms = query.bound.project(query.rows(images, labels, *public))
         if query.by_class:
-            total.index_add_(0, labels, terms)
+            total.index_add_(0, labels, terms.to(total))
         else:
             total += terms.sum(0)
 
@@ -114,9 +146,9 @@ class _Inside:
 
     def _batch(self, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Images in [0, 1]: a fixed public scaling, never one learned from the data."""
-        assert self._data is not None
-        pixels = torch.from_numpy(self._data.read(rows)).to(self._device)
+        assert self.data is not None
+        pixels = torch.from_numpy(self.data.read(rows)).to(self.device)
         # With a private count a missing record moves the others to other places of a batch, where a matrix product
         # may round otherwise. In float64 that is far below the grid; with a public count places do not move.
         exact = torch.float32 if self._spec.count_public else torch.float64
-        return pixels.to(exact).div_(255), torch.from_numpy(self._data.labels[rows]).to(self._device)
+        return pixels.to(exact).div_(255), torch.from_numpy(self.data.labels[rows]).to(self.device)

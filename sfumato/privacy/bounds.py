@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -25,38 +25,92 @@ class Bound:
     """
 
     norm: float
-    integer: bool = False  # terms are whole numbers: the discrete Gaussian applies
-    nonnegative: bool = False  # terms have no negative part: two of them differ by sqrt(2), not 2
+    integer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.norm) and self.norm > 0):
             raise ValueError(f"Expected a finite norm above 0, found norm={self.norm}.")
-        if self.integer and not (self.norm == 1 and self.nonnegative):
-            raise ValueError("Expected an integer bound to be a vote: norm=1 and nonnegative=True.")
 
     def sensitivity(self, relation: Relation) -> float:
         """L2 distance between the sums of two neighbours, at most."""
-        factor = {Relation.ADD_REMOVE: 1.0, Relation.REPLACE_ONE: math.sqrt(2) if self.nonnegative else 2.0}[relation]
-        return factor * self.norm * (1.0 if self.integer else SLACK)
+        return (1.0 if relation is Relation.ADD_REMOVE else 2.0) * self.norm * SLACK
 
-    def shift(self, relation: Relation) -> tuple[int, int]:
-        """Worst neighbour of an integer query: a vote appears, or moves from one coordinate to another."""
-        return (1, 1) if relation is Relation.ADD_REMOVE else (2, 1)
+    def shifts(self, relation: Relation) -> tuple[tuple[int, int], ...]:
+        """Patterns of whole-number neighbours: none, since terms are not whole numbers."""
+        return ()
 
     @property
     def grid(self) -> float:
         """A public power of two. Terms on it add up exactly in float64, in any order, for up to 2^28 units."""
-        return 1.0 if self.integer else 2.0 ** (math.floor(math.log2(self.norm)) - 24)
+        return 2.0 ** (math.floor(math.log2(self.norm)) - 24)
 
     def project(self, terms: Tensor) -> Tensor:
         """Each row made finite, brought into the ball and rounded towards zero onto the grid, as float64."""
-        terms = torch.nan_to_num(terms.to(torch.float64), nan=0.0, posinf=0.0, neginf=0.0)
-        if self.nonnegative:
-            terms = terms.clamp(min=0)
+        terms = _finite(terms.to(torch.float64))
         flat = terms.flatten(1)
-        flat = _vote(flat) if self.integer else flat * _shrink(flat, self.norm)
-        on_grid: Tensor = torch.trunc(flat / self.grid) * self.grid
+        on_grid: Tensor = torch.trunc(flat * _shrink(flat, self.norm) / self.grid) * self.grid
         return on_grid.view_as(terms)
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """Whole numbers from `low` to `high`, at most `most` of them not zero: the discrete Gaussian applies.
+
+    >>> Ballot(200).sensitivity(Relation.REPLACE_ONE) == 2 * 200**0.5  # all signs flipped
+    True
+    """
+
+    most: int
+    low: int = -1
+    high: int = 1
+    integer: ClassVar[bool] = True
+    grid: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if self.most < 1 or not self.low <= 0 <= self.high or self.low == self.high:
+            raise ValueError(f"Expected most >= 1 and low <= 0 <= high, found {self}.")
+        if max(-self.low, self.high) > 127:
+            raise ValueError(f"Expected whole numbers from -127 to 127, found {self}.")
+
+    @property
+    def norm(self) -> float:
+        """L2 norm of one term, at most."""
+        return math.sqrt(self.most) * max(-self.low, self.high)
+
+    def sensitivity(self, relation: Relation) -> float:
+        """L2 distance between the sums of two neighbours, at most."""
+        return max(math.sqrt(n) * by for n, by in self.shifts(relation))
+
+    def shifts(self, relation: Relation) -> tuple[tuple[int, int], ...]:
+        """The worst neighbours as (coordinates, by how much): a term appears; or it turns over where it stands, or
+        moves to other coordinates."""
+        far = max(-self.low, self.high)
+        if relation is Relation.ADD_REMOVE:
+            return ((self.most, far),)
+        turned, moved = (self.most, self.high - self.low), (2 * self.most, far)
+        return (turned, moved) if self.low else (moved,)  # without negatives, turning over is half of moving
+
+    def project(self, terms: Tensor) -> Tensor:
+        """Each row as a ballot: finite, whole, within its limits; the entries beyond the first `most` are void."""
+        whole = terms if not terms.is_floating_point() else _finite(terms).round()
+        flat = whole.flatten(1).clamp(self.low, self.high)
+        if self.most == 1:  # a person with many records counts once, for what most of them say
+            return _largest(whole.flatten(1), flat).view_as(terms)
+        kept: Tensor = flat * ((flat != 0).cumsum(1) <= self.most)
+        return kept.view_as(terms)
+
+
+AnyBound = Bound | Ballot
+
+
+def _finite(terms: Tensor) -> Tensor:
+    return torch.nan_to_num(terms, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _largest(whole: Tensor, flat: Tensor) -> Tensor:
+    """The row without all entries but the one that is largest in size, among equals the first."""
+    place = whole.abs().argmax(1, keepdim=True)
+    return torch.zeros_like(flat).scatter_(1, place, flat.gather(1, place))
 
 
 def _shrink(flat: Tensor, norm: float) -> Tensor:
@@ -64,13 +118,6 @@ def _shrink(flat: Tensor, norm: float) -> Tensor:
     peak = flat.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
     length: Tensor = peak * torch.linalg.vector_norm(flat / peak, dim=1, keepdim=True)
     return length.clamp(min=norm).reciprocal() * norm
-
-
-def _vote(flat: Tensor) -> Tensor:
-    """A row that is no single vote keeps one for its largest entry, so that a person counts once."""
-    vote = torch.zeros_like(flat)
-    vote.scatter_(1, flat.argmax(1, keepdim=True), 1.0)
-    return vote * (flat.amax(1, keepdim=True) >= 1).to(vote)
 
 
 @dataclass(frozen=True)
@@ -83,7 +130,7 @@ class BoundedSum:
     """
 
     contribution: Callable[..., Tensor]
-    bound: Bound
+    bound: AnyBound
     shape: tuple[int, ...]
     by_class: bool = False
 

@@ -20,14 +20,17 @@ class Ledger:
         self.used = dict.fromkeys(plan.crossings, 0)
         self._shown: tuple[tuple[int, ...], float] = ((), 0.0)
 
-    def charge(self, name: str) -> Crossing:
-        """Count one use of a planned crossing."""
+    def charge(self, name: str, uses: int = 1) -> Crossing:
+        """Count one use, or several at once, of a planned crossing."""
         if name not in self.used:
             raise OverBudget(f"Expected a planned crossing ({', '.join(self.used)}), found '{name}'.")
         planned = self.plan.crossings[name]
-        if self.used[name] >= planned.times:
-            raise OverBudget(f"Expected at most {planned.times} uses of crossing '{name}', found one more.")
-        self.used[name] += 1
+        if uses < 1:
+            raise ValueError(f"Expected at least one use of crossing '{name}', found {uses}.")
+        if self.used[name] + uses > planned.times:
+            more = "one" if uses == 1 else str(uses)
+            raise OverBudget(f"Expected at most {planned.times} uses of crossing '{name}', found {more} more.")
+        self.used[name] += uses
         return planned
 
     @property

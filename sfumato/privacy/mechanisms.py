@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from sfumato.privacy.bounds import Bound
+from sfumato.privacy.bounds import AnyBound
 from sfumato.privacy.noise import Noise
 
 
@@ -20,11 +20,11 @@ class Gaussian:
     multiplier: float
     kind: ClassVar[Literal["gaussian"]] = "gaussian"
 
-    def std(self, bound: Bound) -> float:
+    def std(self, bound: AnyBound) -> float:
         """Absolute standard deviation."""
         return self.multiplier * bound.norm
 
-    def __call__(self, value: Tensor, bound: Bound, noise: Noise) -> Tensor:
+    def __call__(self, value: Tensor, bound: AnyBound, noise: Noise) -> Tensor:
         # The value lies on the grid and so does the noise: neighbours have the same support, and nothing rounds.
         steps = noise.gaussian(tuple(value.shape), self.std(bound) / bound.grid, value.device)
         return value + steps * bound.grid
@@ -37,19 +37,19 @@ class DiscreteGaussian:
     multiplier: float
     kind: ClassVar[Literal["discrete-gaussian"]] = "discrete-gaussian"
 
-    def std(self, bound: Bound) -> float:
+    def std(self, bound: AnyBound) -> float:
         """Parameter sigma of the discrete Gaussian."""
         return self.multiplier * bound.norm
 
-    def __call__(self, value: Tensor, bound: Bound, noise: Noise) -> Tensor:
+    def __call__(self, value: Tensor, bound: AnyBound, noise: Noise) -> Tensor:
         drawn = noise.discrete_gaussian(self.std(bound), tuple(value.shape))
-        return value + torch.from_numpy(drawn).to(value)
+        return value + torch.from_numpy(drawn).to(value.device, torch.float64)
 
 
 Mechanism = Gaussian | DiscreteGaussian
 
 
-def mechanism_for(bound: Bound, multiplier: float) -> Mechanism:
+def mechanism_for(bound: AnyBound, multiplier: float) -> Mechanism:
     """The discrete Gaussian where terms are whole numbers, the continuous one elsewhere."""
     if not (math.isfinite(multiplier) and multiplier > 0):
         raise ValueError(f"Expected a finite multiplier above 0, found multiplier={multiplier}.")

@@ -11,7 +11,7 @@ from sfumato.accounting.budget import Budget, Relation
 from sfumato.accounting.calibrate import noise_within
 from sfumato.accounting.events import AnyEvent, Event, Selected
 from sfumato.accounting.selection import Runs
-from sfumato.privacy.bounds import Bound
+from sfumato.privacy.bounds import AnyBound
 from sfumato.privacy.mechanisms import Mechanism, mechanism_for
 from sfumato.privacy.samplers import Everyone, Sampler
 from sfumato.types import DataSpec
@@ -21,24 +21,31 @@ CURVE_DELTAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 
 @dataclass(frozen=True)
 class Crossing:
-    """One kind of passage through the barrier, used `times` times. Its event is derived, never typed."""
+    """One kind of passage through the barrier, used `times` times. Its event is derived, never typed.
 
-    bound: Bound
+    `held` terms are those of parts with a private state: a unit lies in one part and may change that part's term in
+    any way, so two terms stand against each other under either relation.
+    """
+
+    bound: AnyBound
     mechanism: Mechanism
     sampler: Sampler = field(default_factory=Everyone)
     times: int = 1
+    held: bool = False
 
     def event(self, relation: Relation, times: int | None = None) -> Event:
         """What the accountant sees."""
+        change = Relation.REPLACE_ONE if self.held else relation
         return Event(
             self.mechanism.kind,
             sigma=self.mechanism.std(self.bound),
-            sensitivity=self.bound.sensitivity(relation),
+            sensitivity=self.bound.sensitivity(change),
             bound=self.bound.sensitivity(Relation.ADD_REMOVE),
             relation=relation,
             rate=self.sampler.rate,
             times=self.times if times is None else times,
-            shift=self.bound.shift(relation),
+            shifts=self.bound.shifts(change),
+            held=self.held,
         )
 
     def to_json(self, relation: Relation) -> dict[str, Any]:
@@ -50,14 +57,16 @@ class Crossing:
             "sensitivity": event.sensitivity,
             "multiplier": event.sigma / event.sensitivity,
             "bound": self.bound.norm,
-            "sampling": str(self.sampler),
+            "sampling": f"{self.sampler}{' of parts' if self.held and self.sampler.rate < 1 else ''}",
             "times": event.times,
         }
 
 
-def crossing(bound: Bound, multiplier: float, sampler: Sampler | None = None, times: int = 1) -> Crossing:
+def crossing(
+    bound: AnyBound, multiplier: float, sampler: Sampler | None = None, times: int = 1, held: bool = False
+) -> Crossing:
     """A crossing with the mechanism that fits its bound."""
-    return Crossing(bound, mechanism_for(bound, multiplier), sampler or Everyone(), times)
+    return Crossing(bound, mechanism_for(bound, multiplier), sampler or Everyone(), times, held)
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,7 @@ class Plan:
     labels: Mapping[str, Any] = field(default_factory=lambda: {"kind": "uniform", "weights": None})
     deviations: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)  # more public numbers of this method's plan
     selection: Runs | None = None  # the crossings are made in a random number of runs, and the best is kept
 
     def events(self, relation: Relation | None = None, used: Mapping[str, int] | None = None) -> tuple[AnyEvent, ...]:
@@ -134,6 +144,7 @@ class Plan:
                 "accountant": "RDP (Balle et al.)",
                 "epsilon": accountant.epsilon_by_renyi(self.events(), self.budget.delta),
             },
+            **self.facts,
             "paper": dict(self.paper),
             "labels": dict(self.labels),
             "deviations": list(self.deviations),

@@ -1,0 +1,94 @@
+"""Several processes as one barrier: each sums over its share, the first adds the noise, all get the same answer."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sfumato.errors import RankLost
+
+
+class Ranks(Protocol):
+    """What the barrier needs to know of its fellows."""
+
+    def owns(self, block: int) -> bool:
+        """Whether a block of held parts is this rank's."""
+
+    def share(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of the units that take part (as the first rank drew them), those that this rank sums over."""
+
+    def sum(self, value: Tensor) -> Tensor:
+        """The sum over all ranks, for every rank."""
+
+    def same(self, value: Tensor) -> Tensor:
+        """The first rank's value, for every rank."""
+
+
+class Alone:
+    """One process."""
+
+    first = True
+
+    def owns(self, block: int) -> bool:
+        """All of them."""
+        return True
+
+    def share(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        """All of them."""
+        return units
+
+    def sum(self, value: Tensor) -> Tensor:
+        """The value."""
+        return value
+
+    def same(self, value: Tensor) -> Tensor:
+        """The value."""
+        return value
+
+
+class Together:
+    """The processes of a torch.distributed group (under torchrun). Only sums and noisy answers cross the wire."""
+
+    def __init__(self, group: Any = None) -> None:
+        from torch import distributed
+
+        self._comm, self._group = distributed, group
+        self.rank, self.size = distributed.get_rank(group), distributed.get_world_size(group)
+
+    @property
+    def first(self) -> bool:
+        """Whether this rank keeps the books: ledger, checkpoints, release."""
+        return self.rank == 0
+
+    def owns(self, block: int) -> bool:
+        """Blocks go round."""
+        return block % self.size == self.rank
+
+    def share(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The draw of the first rank, dealt out."""
+        count = int(self.same(torch.tensor([len(units)]))[0])
+        drawn = torch.from_numpy(units) if self.first else torch.empty(count, dtype=torch.int64)
+        return self.same(drawn).numpy()[self.rank :: self.size]
+
+    def sum(self, value: Tensor) -> Tensor:
+        """Sums of whole steps of a grid: exact, so the order of ranks cannot show."""
+        return self._sure(lambda v: self._comm.all_reduce(v, group=self._group), value)
+
+    def same(self, value: Tensor) -> Tensor:
+        """Sent by the first rank."""
+        return self._sure(lambda v: self._comm.broadcast(v, src=0, group=self._group), value)
+
+    def _sure(self, send: Any, value: Tensor) -> Tensor:
+        try:
+            sent = (value.to(torch.uint8) if value.dtype == torch.bool else value).clone()
+            send(sent)
+            return sent.to(value.dtype)
+        except RuntimeError as error:
+            raise RankLost(
+                "A rank of this run was lost, so it stops; nothing more is spent. "
+                "Resume it from its last checkpoint, on any number of ranks."
+            ) from error
