@@ -15,6 +15,7 @@ _HOMES = {
     "Budget": "sfumato.accounting.budget",
     "Crossing": "sfumato.privacy.plan",
     "DPMERF": "sfumato.methods.dp_merf",
+    "DataLens": "sfumato.methods.datalens",
     "DataSpec": "sfumato.types",
     "Images": "sfumato.types",
     "InputError": "sfumato.errors",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
     from sfumato.methods import Method
-    from sfumato.privacy.barrier import Noise
+    from sfumato.privacy.barrier import Barrier, Noise
     from sfumato.privacy.plan import Plan
     from sfumato.release import Release
     from sfumato.run.job import Job
@@ -58,7 +58,6 @@ def synthesize(
     >>> release.images.pixels.shape
     (20, 1, 8, 8)
     """
-    from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
     from sfumato.release.sign import read_key
     from sfumato.run.charged import charged
@@ -75,17 +74,37 @@ def synthesize(
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     with charged(plan, box, job, ledger) as charge:
         run = replace(run, folder=job.folder, ledger=Ledger(plan), owned=charge.check)
+        run.ranks.told(str(job.folder))
         with run.interruptible():
-            barrier = Barrier(box, box.spec, run.ledger, device=run.device, microbatch=run.microbatch, tick=run.tick)
+            barrier = _barrier(box, run)
             generator = method.learn(barrier, run, public)
             images = generator.sample(count, seed=run.seed)
             run.check()
         charge.check()
-        release = bundle(generator, images, state(plan, barrier.noise, public, charge.others()), run.kept)
+        stated = state(plan, barrier.noise, public, charge.others())
+        release = bundle(generator, images, stated, run.kept, run.pictures.get("strip"))
         if out is not None:
             _save(release, job, Path(out), format=format, command=command, key=key, signer=signer)
         charge.finish()
     return release
+
+
+def _barrier(box: PrivateImages, run: Run) -> Barrier:
+    from sfumato.privacy.barrier import Barrier
+
+    return Barrier(box, box.spec, run.ledger, device=run.device, microbatch=run.microbatch, tick=run.tick,
+                   ranks=run.ranks)  # fmt: skip
+
+
+def assist(method: Method, data: PrivateImages | Any, budget: Budget, run: Run, public: PublicImages | None = None) -> None:
+    """Do the share of a rank other than the first, which keeps the books, in the same run of `synthesize`."""
+    from sfumato.privacy.ledger import Ledger
+
+    box = _box(data)
+    ledger = Ledger(make_plan(method, box.spec, budget))
+    run = replace(run, folder=Path(run.ranks.told("")), ledger=ledger)
+    with run.interruptible():
+        method.learn(_barrier(box, run), run, public)
 
 
 def audit_first(method: Method, plan: Plan, public: PublicImages | None) -> None:
@@ -96,7 +115,7 @@ def audit_first(method: Method, plan: Plan, public: PublicImages | None) -> None
     asked = (type(method), tuple(sorted(method.settings().items())), method.labels.kind, shape)
     if asked in _AUDITED:
         return
-    failed = [row for row in level0(method, plan.data, plan.budget, plan=plan, public=public).rows if not row.ok]
+    failed = [row for row in level0(method.small(), plan.data, plan.budget, plan=plan, public=public).rows if not row.ok]
     if failed:
         why = f"{failed[0].check}, {failed[0].detail}"
         raise AuditFailed(f"{plan.method} is refused by its audit before anything is spent: {why}.")
@@ -237,14 +256,14 @@ def state(
     from sfumato.methods import find, load_class
     from sfumato.release import make_statement
 
-    if tuning is None:
-        untouched = load_class(find(plan.method))().settings() == dict(plan.settings)
-        tuning = DEFAULTS if untouched else CHOSEN
+    cls = load_class(find(plan.method))
+    tuning = tuning or (DEFAULTS if cls().settings() == dict(plan.settings) else CHOSEN)
+    released = ["synthetic images", "generator weights", "sample grids on the way", "label shares"]
     kinds = {c.mechanism.kind for c in plan.crossings.values()}
     samplers = {"gaussian": noise.sampler, "discrete-gaussian": "exact discrete Gaussian on whole numbers"}
     return make_statement(
         plan.to_json(),
-        released=["synthetic images", "generator weights", "the noisy measurement", "label shares"],
+        released=[*released, *(["the noisy measurement"] if cls.measured else [])],
         account=others,
         noise={"source": noise.source, "sampler": "; ".join(samplers[k] for k in sorted(kinds))},
         public_data=public and {"provenance": public.provenance, "records": len(public.images)},
@@ -254,12 +273,15 @@ def state(
     )
 
 
-def bundle(generator: Any, images: Images, statement: dict[str, Any], kept: Mapping[str, Any]) -> Release:
+def bundle(
+    generator: Any, images: Images, statement: dict[str, Any], kept: Mapping[str, Any], strip: Any = None
+) -> Release:
     """Everything that may be published, as one object."""
     from sfumato.release import Public, Release
 
     # Values kept by a run are what the barrier released, under the names of their crossings.
-    return Release(generator, images, statement, {name: Public.after(value, name) for name, value in kept.items()})
+    measurement = {name: Public.after(value, name) for name, value in kept.items()}
+    return Release(generator, images, statement, measurement, strip and strip.moments())
 
 
 def _weights_hash(generator: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,9 @@ from sfumato.errors import InputError
 from sfumato.types import DataSpec, Unit
 
 if TYPE_CHECKING:
+    from sfumato.accounting.budget import Budget
     from sfumato.data.private import PrivateImages
+    from sfumato.methods import Method
     from sfumato.privacy.plan import Plan
     from sfumato.release import Release
     from sfumato.run.progress import Silent
@@ -117,20 +120,43 @@ def resume(run: str, progress: Silent | None = None) -> tuple[Request, Release]:
 
 
 def _go(request: Request, box: PrivateImages, job: Any, progress: Silent | None) -> Release:
+    from sfumato.privacy.ranks import join
     from sfumato.run.progress import Silent
     from sfumato.run.run import Run
 
     if (release := saved_before(job, Path(request.out), box, request.ledger)) is not None:
         return release
-    public = _public(request)
     return synthesize(
-        make_method(request.method, request.settings, request.labels, box.spec.classes),
-        box,
-        make_budget(request.epsilon, request.delta, request.relation, box.spec.unit),
-        Run(device=request.device, seed=request.seed, progress=progress or Silent()),
-        count=request.count, public=public, out=request.out, format=request.format, ledger=request.ledger,
+        *_asked(request, box), Run(**_how(request), progress=progress or Silent(), ranks=join()),
+        count=request.count, public=_public(request), out=request.out, format=request.format, ledger=request.ledger,
         job=job, command=request.command(), key=request.sign, signer=request.signer,
     )  # fmt: skip
+
+
+def follows() -> bool:
+    """Whether this process is one of several (torchrun) and not the first, which keeps the books."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and int(os.environ.get("RANK", "0")) > 0
+
+
+def assist(request: Request | None, run: str | None) -> None:
+    """What a rank other than the first does in a run of several (torchrun), new or resumed."""
+    from sfumato.api import assist
+    from sfumato.privacy.ranks import join
+    from sfumato.run.job import asked_of
+    from sfumato.run.run import Run
+
+    request = request or Request(**asked_of(str(run)))
+    with request.load() as box:
+        assist(*_asked(request, box), Run(**_how(request), ranks=join()), _public(request))
+
+
+def _asked(request: Request, box: PrivateImages) -> tuple[Method, PrivateImages, Budget]:
+    method = make_method(request.method, request.settings, request.labels, box.spec.classes)
+    return method, box, make_budget(request.epsilon, request.delta, request.relation, box.spec.unit)
+
+
+def _how(request: Request) -> dict[str, Any]:
+    return {"device": request.device, "seed": request.seed}
 
 
 def _check(request: Request) -> None:

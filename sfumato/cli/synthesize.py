@@ -63,8 +63,12 @@ def synthesize(
 
     if resume is not None:
         _alone(options.given(context))
+        if request.follows():
+            return request.assist(None, resume)
         return _watched(lambda shown: request.resume(resume, shown), json)
     asked = _request(context, options.settings(set), unit)
+    if request.follows():
+        return request.assist(asked, None)
     return _watched(lambda shown: (asked, request.carry_out(asked, shown)), json)
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 from torch import Tensor
 
+from sfumato.generators.base import Generator
 from sfumato.generators.conv import ConvGenerator
+from sfumato.generators.dcgan import DCGANGenerator
 
-KINDS = {"conv": ConvGenerator}
+KINDS: dict[str, type[Generator]] = {"conv": ConvGenerator, "dcgan": DCGANGenerator}
 
 
-def load_generator(config: dict[str, Any], tensors: dict[str, Tensor], device: str = "cpu") -> ConvGenerator:
+def load_generator(config: dict[str, Any], tensors: dict[str, Tensor], device: str = "cpu") -> Generator:
     """Rebuild a generator from its public configuration and weights."""
     settings = dict(config)
     kind = settings.pop("kind", None)

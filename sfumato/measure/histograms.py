@@ -44,3 +44,9 @@ def class_sizes(prior: LabelPrior, barrier: Barrier, run: Run) -> Tensor:
         return run.once(CROSSING, lambda: barrier.release(CROSSING, query)).clamp(min=0)
     weights = prior.weights or [1 / len(spec.classes)] * len(spec.classes)
     return spec.records * torch.tensor(weights, dtype=torch.float64, device=run.device)
+
+
+def shares(prior: LabelPrior, barrier: Barrier, run: Run) -> list[float] | None:
+    """The public proportions of labels for a generator; None, for equal ones, where all that came out was noise."""
+    sizes = class_sizes(prior, barrier, run)
+    return (sizes / sizes.sum()).tolist() if sizes.sum() >= 1 else None

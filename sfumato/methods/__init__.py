@@ -28,6 +28,16 @@ class Row:
 
 TABLE = (
     Row(
+        name="datalens",
+        module="datalens",
+        cls="DataLens",
+        site=Site.B3,
+        family="teachers vote on gradients",
+        paper="Wang, Wu, Long, Rimanic, Zhang, Li: DataLens (CCS 2021)",
+        public_data="not used",
+        status="sound",
+    ),
+    Row(
         name="dp-merf",
         module="dp_merf",
         cls="DPMERF",

@@ -12,7 +12,7 @@ from sfumato.data.labels import LabelPrior
 if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
-    from sfumato.generators import ConvGenerator
+    from sfumato.generators.base import Generator
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.plan import Plan
     from sfumato.release import Release
@@ -39,8 +39,12 @@ class Method(ABC):
         """Every crossing, calibrated to `budget`, from public facts alone."""
 
     @abstractmethod
-    def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
+    def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         """Train a generator; whatever depends on private data comes out of `barrier.release`."""
+
+    def small(self) -> Method:
+        """The same method at a size that an audit runs in seconds: all that it declares stays as it is."""
+        return self
 
     def settings(self) -> dict[str, Any]:
         """The public settings that define this method, without the sugar."""

@@ -108,6 +108,6 @@ class DPMERF(Method):
         target = torch.where(sizes[:, None] >= 1, sums / sizes[:, None], torch.nan).float()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(run.seed)
-            weights = (sizes / sizes.sum()).tolist() if sizes.sum() >= 1 else None
+            weights = histograms.shares(self.labels, barrier, run)
             net = ConvGenerator(spec.shape, spec.classes, self.latent, self.width, weights).to(run.device)
         return match(net, target, phi, run, steps=self.steps, batch=self.batch, rate=self.rate)

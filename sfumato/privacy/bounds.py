@@ -117,7 +117,7 @@ def _shrink(flat: Tensor, norm: float) -> Tensor:
     # Dividing by the largest entry first keeps the norm of huge terms finite.
     peak = flat.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
     length: Tensor = peak * torch.linalg.vector_norm(flat / peak, dim=1, keepdim=True)
-    return length.clamp(min=norm).reciprocal() * norm
+    return norm / length.clamp(min=norm)
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,11 @@ class Parts:
             total += terms.sum(0, dtype=torch.float64)
         return total
 
+    @property
+    def bytes(self) -> int:
+        """Size of the state of all parts on this rank."""
+        return sum(t.nbytes for state in self._shelf.state_dict().values() for t in state.values())
+
     def state_dict(self) -> dict[str, Any]:
         """Everything, for a checkpoint, which is private."""
         key = torch.frombuffer(bytearray(self._key), dtype=torch.uint8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +32,7 @@ class Ranks(Protocol):
 class Alone:
     """One process."""
 
-    first = True
+    rank, first = 0, True
 
     def owns(self, block: int) -> bool:
         """All of them."""
@@ -48,6 +49,22 @@ class Alone:
     def same(self, value: Tensor) -> Tensor:
         """The value."""
         return value
+
+    def told(self, words: str) -> str:
+        """The words."""
+        return words
+
+
+def join() -> Alone | Together:
+    """The group that torchrun has started this process in, or this process alone."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        return Alone()
+    from torch import distributed
+
+    if not distributed.is_initialized():
+        both = torch.cuda.is_available() and distributed.is_nccl_available()
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if both else "gloo")
+    return Together()
 
 
 class Together:
@@ -81,6 +98,11 @@ class Together:
     def same(self, value: Tensor) -> Tensor:
         """Sent by the first rank."""
         return self._sure(lambda v: self._comm.broadcast(v, src=0, group=self._group), value)
+
+    def told(self, words: str) -> str:
+        """The first rank's words, for every rank."""
+        said = torch.frombuffer(bytearray(words.encode().ljust(4096)), dtype=torch.uint8)
+        return bytes(self.same(said).tolist()).decode().rstrip()
 
     def _sure(self, send: Any, value: Tensor) -> Tensor:
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +34,7 @@ class Shelf:
         self._make, self._counts, self._device = make, dict(counts), device
         self._teams: dict[int, Team] = {}
         self._states: dict[int, dict[str, Tensor]] = {}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
         for block in self._counts:
             self._place(block, make(block))
 
@@ -60,8 +62,10 @@ class Shelf:
             kept[name].copy_(value)
 
     def _room(self, block: int, name: str, like: Tensor) -> Tensor:
-        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="sfumato-")  # of mode 0700
-        path = Path(self._folder.name) / f"{block}-{name}"
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="sfumato-"))  # of mode 0700
+            weakref.finalize(self, shutil.rmtree, self._folder, True)
+        path = self._folder / f"{block}-{name}"
         flat = torch.from_file(str(path), shared=True, size=max(1, like.numel()), dtype=like.dtype)
         return flat[: like.numel()].view(like.shape)
 

@@ -15,13 +15,15 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.release.gate import Gate, Public
 from sfumato.release.names import public_command
-from sfumato.release.pictures import check_format, read_images, write_images
+from sfumato.release.pictures import check_format, png, read_images, write_images
 from sfumato.release.reading import GENERATOR_FORMAT, read_generator, read_statement, read_tensors
 from sfumato.release.seal import seal, signing_key
 from sfumato.types import Images
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from sfumato.run.preview import Moments
 
 
 class Sampler(Protocol):
@@ -47,7 +49,7 @@ def ensure_free(folder: str | Path) -> Path:
 
 @final
 class Release:
-    """Generator, synthetic images, privacy statement and, if there is one, the sanitised measurement.
+    """Generator, synthetic images, privacy statement and, if there are any, the sanitised measurement and previews.
 
     >>> Release.load("release").sample(16, labels="3", seed=1)      # doctest: +SKIP
     """
@@ -58,10 +60,12 @@ class Release:
         images: Images | Callable[[], Images],
         statement: dict[str, Any],
         measurement: dict[str, Public] | None = None,
+        moments: Moments | None = None,
     ) -> None:
         self.generator = generator
         self.statement = statement
         self.measurement = measurement
+        self.moments = moments
         self._images = images
 
     def __repr__(self) -> str:
@@ -134,7 +138,10 @@ class Release:
         if self.measurement:
             gate.tensors("measurement.safetensors", self.measurement)
         write_images(gate, self.images, format)
-        for name, text in documents(statement, self.images, format).items():
+        if self.moments:
+            gate.write("strip.png", png(self.moments.picture()))
+            gate.json("strip.json", self.moments.facts())
+        for name, text in documents(statement, self.images, format, self.moments).items():
             gate.write(name, text)
 
     def _public_statement(self, command: str | None) -> dict[str, Any]:
@@ -152,6 +159,8 @@ class Release:
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> Release:
         """Read a release folder back, in any process and onto any device."""
+        from sfumato.run.preview import read_moments
+
         folder = Path(folder)
         if not folder.is_dir():
             raise InputError(f"{folder} is not a folder; point at a release folder.")
@@ -161,7 +170,7 @@ class Release:
         if statement.get("measurement") and not path.is_file():
             raise InputError(f"{path} is missing although privacy.json names it; fetch the release again.")
         measurement = read_tensors(path) if path.is_file() else None
-        return cls(generator, lambda: read_images(folder), statement, measurement)
+        return cls(generator, lambda: read_images(folder), statement, measurement, read_moments(folder))
 
 
 def measurement_words(measurement: dict[str, Public] | None) -> dict[str, Any] | None:

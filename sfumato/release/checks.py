@@ -6,12 +6,15 @@ import json
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError
 from sfumato.release import gate
 from sfumato.release.hashes import HASHES, SIGNATURE, differences, read_hashes, root_hash
 from sfumato.types import Images
+
+if TYPE_CHECKING:
+    from sfumato.run.preview import Moments
 
 MOST_TOLD = 3
 
@@ -40,6 +43,12 @@ class Folder:
         from sfumato.release.pictures import read_images
 
         return read_images(self.folder)
+
+    @cached_property
+    def moments(self) -> Moments | None:
+        from sfumato.run.preview import read_moments
+
+        return read_moments(self.folder)
 
     @property
     def format(self) -> str:
@@ -115,7 +124,7 @@ def words(release: Folder) -> str:
 def documents(release: Folder) -> str:
     from sfumato.release.documents import changed, documents
 
-    expected = documents(release.statement, release.images, release.format)
+    expected = documents(release.statement, release.images, release.format, release.moments)
     found = {name: release.data(name) for name in expected}
     wrong = [f"{name} is not what the statement and the images give." for name in changed(found, expected)]
     _demand(_by_version(release.statement, wrong))
@@ -172,4 +181,19 @@ def pictures(release: Folder) -> str:
         numbers = sorted(int(path.stem) for path in (release.folder / "images").glob("*/*.png"))
         if numbers != list(range(len(images))):
             raise InputError("The images are not numbered from 0 without a gap.")
+    _demand(_strip(release))
     return f"{len(images):,} images of the shape and in the classes of the statement."
+
+
+def _strip(release: Folder) -> list[str]:
+    """What is wrong with the previews, where there are any."""
+    found, shape = release.moments, release.images.pixels.shape
+    if found is None:
+        return []
+    if gate.json_text(found.facts()).encode() != release.data("strip.json"):
+        return ["strip.json is not in the form in which it was written."]
+    _, channels, height, width = found.pixels.shape
+    if channels != shape[1] or height % shape[2] or width % shape[3]:
+        return ["strip.png is not made of images of the shape that the statement gives."]
+    problem = found.problem(release.statement["guarantee"]["epsilon"])
+    return [problem] if problem else []

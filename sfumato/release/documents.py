@@ -1,4 +1,4 @@
-"""The documents of a release: all of their bytes follow from the statement and the images."""
+"""The documents of a release: all of their bytes follow from the statement, the images and the previews."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import binascii
 import hashlib
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.release.content import png_problem
 from sfumato.types import Images
 
+if TYPE_CHECKING:
+    from sfumato.run.preview import Moments
+
 _PICTURE = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]*)")
 
 
-def documents(statement: dict[str, Any], images: Images, format: str) -> dict[str, str]:
+def documents(statement: dict[str, Any], images: Images, format: str, moments: Moments | None = None) -> dict[str, str]:
     """Names and texts of PRIVACY.md, README.md, report.html and deployment.yaml."""
     from sfumato.release.card import make_card
     from sfumato.release.registry import make_record
@@ -25,7 +28,7 @@ def documents(statement: dict[str, Any], images: Images, format: str) -> dict[st
     return {
         "PRIVACY.md": to_markdown(statement),
         "README.md": make_card(statement, images, format),
-        "report.html": make_report(statement, images),
+        "report.html": make_report(statement, images, moments),
         "deployment.yaml": make_record(statement, len(images)),
     }
 

@@ -86,6 +86,8 @@ RULES: tuple[Rule, ...] = (
     _json_rule("generator/config.json", "format", "generator"),
     _tensor_rule("generator/model.safetensors"),
     _tensor_rule("measurement.safetensors"),
+    _rule(r"strip\.png", png_problem),
+    _json_rule("strip.json", "format", "moments", "total"),
     _json_rule("privacy.json", "format", "measurement", *POINTS),
     _rule(r"PRIVACY\.md", text_problem),
     _rule(r"README\.md", text_problem),

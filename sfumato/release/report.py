@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,11 +19,17 @@ from sfumato.release.statement import TITLES
 from sfumato.release.words import opinion_words
 from sfumato.types import Images
 
+if TYPE_CHECKING:
+    from sfumato.run.preview import Moments
+
 COLUMNS, MOST_CLASSES, LARGEST = 10, 40, 128
+SHOWN = 56  # pixels of the page for an image of a preview
 MACHINE = ("curve", "accounted")
 
 
-def make_report(statement: dict[str, Any], images: Images, *, command: str | None = None) -> str:
+def make_report(
+    statement: dict[str, Any], images: Images, moments: Moments | None = None, *, command: str | None = None
+) -> str:
     """The report of a release. It loads nothing from anywhere, and runs no script.
 
     The command is the statement's own unless one is given.
@@ -33,6 +39,7 @@ def make_report(statement: dict[str, Any], images: Images, *, command: str | Non
         "report.html.j2",
         s=statement,
         rows=sample_rows(images),
+        moments=moment_rows(moments, images),
         hidden_classes=max(0, len(images.classes) - MOST_CLASSES),
         small=max(images.pixels.shape[2:]) < 64,
         count=len(images),
@@ -66,8 +73,23 @@ def sample_rows(images: Images) -> list[dict[str, Any]]:
     return rows
 
 
+def moment_rows(moments: Moments | None, images: Images) -> list[dict[str, Any]]:
+    """The previews of a run as data addresses, one row a moment."""
+    if moments is None:
+        return []
+    width = SHOWN * moments.pixels.shape[3] // images.pixels.shape[3]
+    return [
+        {"step": step, "total": moments.total, "epsilon": spent, "picture": _packed(png(pixels)), "width": width}
+        for pixels, step, spent in zip(moments.pixels, moments.steps, moments.epsilons, strict=True)
+    ]
+
+
 def _address(pixels: np.ndarray) -> str:
     data = png(pixels) if max(pixels.shape[1:]) <= LARGEST else _thumbnail(pixels)
+    return _packed(data)
+
+
+def _packed(data: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(data).decode()
 
 

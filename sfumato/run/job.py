@@ -28,6 +28,24 @@ def runs_folder() -> Path:
     return Path(os.environ.get("SFUMATO_RUNS") or Path(home).expanduser() / "sfumato" / "runs")
 
 
+def _read(name: str) -> tuple[Path, dict[str, Any]]:
+    folder = Path(name) if os.sep in name else runs_folder() / name
+    try:
+        manifest = dict.fromkeys(MANIFEST) | json.loads((folder / "manifest.json").read_text())
+        if set(manifest) != set(MANIFEST):
+            raise ValueError("unknown keys")
+    except (OSError, ValueError, TypeError) as error:
+        known = sorted(p.name for p in runs_folder().glob("*")) if runs_folder().is_dir() else []
+        hint = f"unfinished runs: {', '.join(known)}" if known else "there is no unfinished run"
+        raise InputError(f"There is no run '{name}' to resume; {hint}.") from error
+    return folder, manifest
+
+
+def asked_of(name: str) -> dict[str, Any]:
+    """What was asked for when an unfinished run began, without taking it over."""
+    return dict(_read(name)[1]["request"])
+
+
 MANIFEST = ("run", "token", "next", "request", "ledger", "plan", "data", "weights")
 
 
@@ -60,16 +78,7 @@ class Job:
     @classmethod
     def find(cls, name: str) -> Job:
         """The folder of an unfinished run, by its name or path."""
-        folder = Path(name) if os.sep in name else runs_folder() / name
-        try:
-            manifest = dict.fromkeys(MANIFEST) | json.loads((folder / "manifest.json").read_text())
-            if set(manifest) != set(MANIFEST):
-                raise ValueError("unknown keys")
-        except (OSError, ValueError, TypeError) as error:
-            known = sorted(p.name for p in runs_folder().glob("*")) if runs_folder().is_dir() else []
-            hint = f"unfinished runs: {', '.join(known)}" if known else "there is no unfinished run"
-            raise InputError(f"There is no run '{name}' to resume; {hint}.") from error
-        return cls(folder, manifest)
+        return cls(*_read(name))
 
     def store(self) -> None:
         """Write the manifest durably."""

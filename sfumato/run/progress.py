@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -15,6 +17,9 @@ class Silent:
 
     def advance(self, done: int, note: str = "") -> None:
         """`done` of the stage's total are finished."""
+
+    def picture(self, path: Path) -> None:
+        """A new preview lies at `path`; made from released values, so it may be shown."""
 
     def close(self) -> None:
         """The display ends."""
@@ -68,6 +73,9 @@ class Recorder(Silent):
     def advance(self, done: int, note: str = "") -> None:
         self.lines.append(("advance", done, note))
 
+    def picture(self, path: Path) -> None:
+        self.lines.append(("picture", hashlib.sha256(path.read_bytes()).hexdigest()))
+
 
 class Throttle:
     """True at most once every `seconds`."""
@@ -81,3 +89,7 @@ class Throttle:
             return False
         self._last = time.monotonic()
         return True
+
+    def at_least(self, seconds: float) -> None:
+        """Wait longer from now on, where `seconds` is longer."""
+        self._seconds, self._last = max(self._seconds, seconds), time.monotonic()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +15,22 @@ from typing import Any
 import torch
 
 from sfumato.errors import InputError, Interrupted
+from sfumato.privacy.held import Held, inside
+from sfumato.privacy.ranks import Alone
 from sfumato.run import checkpoint
 from sfumato.run.progress import Silent, Throttle
+
+
+QUICK = 0.5  # seconds that a checkpoint may take just to show a preview
+HEAVY, SELDOM = 2**28, 600.0  # bytes of held state from which on checkpoints are rare, and seconds between those
 
 
 def pick_device(name: str) -> str:
     """The named device; "auto" takes CUDA where there is one."""
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and "LOCAL_RANK" in os.environ:  # one of several processes on this machine
+        name = f"cuda:{int(os.environ['LOCAL_RANK']) % max(1, torch.cuda.device_count())}"
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
@@ -44,12 +54,14 @@ class Run:
     every: float = 20.0  # seconds between checkpoints
     ledger: Any = None  # of privacy.ledger.Ledger: its counts travel in the checkpoint
     owned: Callable[[], None] = lambda: None  # raises when this run was resumed elsewhere
+    ranks: Any = field(default_factory=Alone)  # of privacy.ranks: the processes that carry out this run together
 
     def __post_init__(self) -> None:
         self.device = pick_device(self.device)
         if not 0 <= self.seed < 2**63:
             raise InputError(f"Expected --seed from 0 to 2^63 - 1, found {self.seed}.")
         self.kept: dict[str, Any] = {}  # released values, under the names of their crossings
+        self.pictures: dict[str, Any] = {}  # previews: made of released values, shown once the ledger counts those
         self._stepping = False
         self._step: dict[str, Any] | None = None
         self._stop = threading.Event()
@@ -80,44 +92,85 @@ class Run:
     def steps(self, total: int, **state: Any) -> Iterator[int]:
         """Step numbers from where the run stands; `state` is restored first and saved on the way.
 
-        Each value of `state` has state_dict and load_state_dict. Ctrl-C ends the run after the current step,
-        with a checkpoint.
+        Each value of `state` has state_dict and load_state_dict, or is a handle on held parts. Ctrl-C ends the run
+        after the current step, with a checkpoint.
         """
-        first, self._stepping = self._restore(state), True
+        first, self._stepping = self._restore(total, state), True
         self.progress.start("training", total)
-        throttle = Throttle(self.every)
+        heavy = sum(inside(value).bytes for value in state.values() if isinstance(value, Held)) > HEAVY
+        throttle, took = Throttle(max(self.every, SELDOM) if heavy else self.every), QUICK if heavy else 0.0
         for step in range(first, total):
             yield step
             self.progress.advance(step + 1, self._note())
-            if self._stop.is_set() or throttle.due():
-                self._step = {"done": step + 1, "state": {k: v.state_dict() for k, v in state.items()}}
-                self.save()
+            if self._agreed(throttle.due() or (took < QUICK and any(p.waiting for p in self.pictures.values()))):
+                began = time.monotonic()
+                self._keep(step + 1, state)
+                took = time.monotonic() - began
+                throttle.at_least(20 * took)  # large states are saved less often
             self.check()
-        self._step = {"done": total, "state": {k: v.state_dict() for k, v in state.items()}}
-        self.save()
+        self._keep(total, {name: value for name, value in state.items() if not isinstance(value, Held)})
 
-    def _restore(self, state: dict[str, Any]) -> int:
+    def _agreed(self, due: bool) -> bool:
+        """Whether to save now: all ranks do it at the same step, and stop at the same step."""
+        asked = self.ranks.sum(torch.tensor([self._stop.is_set(), due and self.ranks.first], dtype=torch.int64))
+        if asked[0]:
+            self._stop.set()
+        return bool(asked.any())
+
+    def _keep(self, done: int, state: dict[str, Any]) -> None:
+        """Held parts go to a file of their own for each rank, named by the step; the checkpoint names them last."""
+        own = {name: value.state_dict() for name, value in state.items() if not isinstance(value, Held)}
+        held = {name: inside(value).state_dict() for name, value in state.items() if isinstance(value, Held)}
+        if held and self.folder is not None:
+            checkpoint.save(self.folder / f"held-{done}-{self.ranks.rank}.safetensors", held)
+            self.ranks.sum(torch.zeros(1))  # every rank has written
+        self._step = {"done": done, "state": own, "held": sorted(held)}
+        self.save()
+        for picture in self.pictures.values():
+            picture.show()
+        if self.folder is not None:
+            self._forget(f"held-{done}-")
+
+    def _forget(self, current: str) -> None:
+        for path in self.folder.glob(f"held-*-{self.ranks.rank}.safetensors") if self.folder else ():
+            if not path.name.startswith(current):
+                path.unlink()
+
+    def _restore(self, total: int, state: dict[str, Any]) -> int:
         if self._step is None:
             return 0
-        for name, value in state.items():
-            value.load_state_dict(checkpoint.to_device(self._step["state"][name], self.device))
-        return int(self._step["done"])
+        done = int(self._step["done"])
+        for name in self._step["state"]:
+            state[name].load_state_dict(checkpoint.to_device(self._step["state"][name], self.device))
+        if done < total and self._step["held"]:
+            self._restore_held(done, {name: inside(state[name]) for name in self._step["held"]})
+        return done
+
+    def _restore_held(self, done: int, held: dict[str, Any]) -> None:
+        """The blocks of every rank that wrote some, whatever their number was."""
+        assert self.folder is not None
+        found = [checkpoint.load(path) for path in sorted(self.folder.glob(f"held-{done}-*.safetensors"))]
+        if not found:
+            raise InputError(f"{self.folder} lacks the state of its teachers; start a new run.")
+        for name, parts in held.items():
+            states = {block: s for file in found for block, s in file[name]["states"].items()}
+            parts.load_state_dict(found[0][name] | {"states": states})
 
     def _note(self) -> str:
         return f"epsilon {self.ledger.epsilon():.3g}" if self.ledger else ""
 
     def save(self) -> None:
         """Write the checkpoint, if there is a folder for it and the run is still ours."""
-        if self.folder is None:
+        if self.folder is None or not self.ranks.first:
             return
         self.owned()
         checkpoint.save(self.path, {"ledger": self.ledger.state_dict(), "kept": self.kept, "step": self._step})
 
     def tick(self, crossing: str, fraction: float | None) -> None:
         """Told by the barrier how far a crossing is; None where the pace is private. Shown outside of steps."""
-        self.check()
         if self._stepping:
             return
+        self.check()
         if not fraction:
             self.progress.start("measuring", 100 if fraction == 0 else None)
         else:

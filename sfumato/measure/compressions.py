@@ -1,0 +1,32 @@
+"""The compressions by name, as a method's settings say them."""
+
+from __future__ import annotations
+
+import math
+
+from sfumato.measure.quantise import Lattice, Levels
+from sfumato.measure.sketch import Sketch
+from sfumato.measure.votes import Compression, TopK
+
+KINDS = ("topk", "levels", "lattice", "sketch")
+
+
+def compression(
+    kind: str, k: int, clip: float = 0.0, *, stochastic: bool = True, sparse: bool = True, levels: int = 5
+) -> Compression:
+    """DataLens' own votes, D2P-Fed's levels as printed or on a lattice in a ball, or FetchSGD's sketch.
+
+    >>> compression("levels", 200).bound(784).norm
+    56.0
+    """
+    votes = TopK(k, clip, stochastic, sparse)
+    if kind == "topk":
+        return votes
+    if kind == "levels":
+        return Levels(levels, clip)
+    if kind == "lattice":
+        norm = (clip or 1.0) * math.sqrt(k)  # as long as a clipped vote can be
+        return Lattice(norm, norm / 64)
+    if kind == "sketch":
+        return Sketch(votes)
+    raise ValueError(f"Expected compress={' or compress='.join(KINDS)}, found compress={kind}.")

@@ -1,0 +1,361 @@
+"""Thousands of critics as one model (the teachers of DataLens, architecture.md 4).
+
+Every tensor has a leading axis of teachers, every operation is a batched matrix product or acts on single numbers, and
+nothing is reduced over that axis: a teacher's numbers depend on its own images and on what is public. A NaN stays with
+the teacher that brought it.
+
+A convolution is a strided copy of windows (columns) and a batched product. Its gradient with respect to its input is
+again one: seen from the four parities of a pixel, a 5x5 convolution of stride 2 reaches back to 3x3 outputs. Real and
+fake images go through the products together, so weights are read once, and through the normalisation apart. The gradient
+is written out rather than left to autograd: directions need none for weights and updates none for images.
+
+Adam's second moment changes by a thousandth a step, less than half of bfloat16's spacing (1/256), so rounding to nearest
+would freeze it. In that format it is dithered: the threshold of rounding is a public Weyl sequence in the step number
+that starts elsewhere for each weight, equally often up and down as the rest of the number asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from sfumato.measure.critics import Critics
+
+SLOPE, EPSILON, ADAM_EPSILON = 0.2, 1e-5, 1e-8
+GOLDEN = 40503  # 2^16 over the golden ratio
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a kind of device likes. No result depends on it but by rounding."""
+
+    align: int  # rows of matrices are filled up to a multiple, as matrix units need
+    tile: int  # bytes that teachers worked on at once may take; within a cache on a CPU
+    compiled: bool  # whether to fuse what acts on single numbers (torch.compile)
+    share: float = 0.8  # of the free memory, for a block
+
+
+TUNING = {"cpu": Tuning(align=1, tile=2**26, compiled=False), "cuda": Tuning(align=8, tile=2**40, compiled=True)}
+BACKEND = "inductor"  # of torch.compile
+CPU_BOUND = 2**30  # bytes of working memory of a block
+
+
+def chunk_for(recipe: Critics, device: str, parts: int) -> int:
+    """How many of `parts` teachers make a block: what is free after the state of all, in even blocks.
+
+    Where the state of all does not fit, a block takes its own state along. Data have no say.
+    """
+    kind = torch.device(device).type
+    free = int(torch.cuda.mem_get_info(device)[0] * TUNING["cuda"].share) if kind == "cuda" else CPU_BOUND
+    left = free - recipe.held(parts) if kind == "cuda" else free
+    each = recipe.bytes(1) if left >= recipe.bytes(1) else recipe.bytes(1) + recipe.held(1)
+    most = max(1, (left if left >= recipe.bytes(1) else free) // each)
+    return math.ceil(parts / math.ceil(parts / most)) if parts else 1
+
+
+class Stacked:
+    """A block of teachers that are trained and asked together. Made by `Critics.make`."""
+
+    def __init__(self, recipe: Critics, weights: Weights) -> None:
+        self.recipe, self.weights, self.step = recipe, weights, 0
+        self.count, device = len(weights["last"]), weights["last"].device
+        kind = torch.bfloat16 if recipe.moments == "bfloat16" else weights["last"].dtype
+        self.first = {name: torch.zeros_like(w, dtype=kind) for name, w in weights.items()}
+        self.second = {name: torch.zeros_like(w, dtype=kind) for name, w in weights.items()}
+        self.inside = recipe.inside(0).to(device), recipe.inside(1).to(device)
+        self.tuning = TUNING[device.type]
+
+    def update(self, images: Tensor, labels: Tensor, fakes: Tensor, fake_labels: Tensor) -> None:
+        """One step of Adam of every teacher on mean softplus(-D(real)) + mean softplus(D(fake)).
+
+        `images` (count, draws, c, h, w) and `labels` (count, draws) are each teacher's own, `fakes` (m, c, h, w) and
+        their labels (m) are shared by all. A label outside the classes means none.
+        """
+        self.step += 1
+        b1, b2 = self.recipe.beta1, self.recipe.beta2
+        rate = self.recipe.rate / (1 - b1**self.step)
+        numbers = [(1 - b2**self.step) ** -0.5 / rate, ADAM_EPSILON / rate, self.step * GOLDEN % 65536]
+        scalars = torch.tensor(numbers, dtype=torch.float64).to(images.device)  # numbers would be compiled in
+        with _precision(self.recipe, images.device):
+            for part in self._tiles():
+                weights = _part(self.weights, part)
+                sets = [(images[part], labels[part]), (fakes[None], fake_labels[None])]
+                grads = self._call(_gradients, self.recipe, self.tuning.align, self.inside, weights, sets)
+                moments = _part(self.first, part), _part(self.second, part)
+                self._call(_adam, weights, grads, *moments, scalars, b1, b2)
+
+    def directions(self, fakes: Tensor, labels: Tensor) -> Tensor:
+        """Minus the gradient of each teacher's mean softplus(-D(fake)) in the fakes: (count, m, c h w)."""
+        found = [fakes.new_empty(0, len(fakes), fakes[0].numel())]
+        with _precision(self.recipe, fakes.device):
+            for part in self._tiles():
+                given = (fakes[None], labels[None])
+                weights = _part(self.weights, part)
+                found.append(self._call(_directions, self.recipe, self.tuning.align, self.inside, weights, given))
+        return torch.cat(found) if len(found) > 2 else found[-1]
+
+    def scores(self, images: Tensor, labels: Tensor) -> Tensor:
+        """D of (count, n, c, h, w), each row one batch of its teacher, or of (1, n, c, h, w), shared: (count, n)."""
+        with _precision(self.recipe, images.device):
+            return Pass(self.recipe, 1, self.inside, self.weights, [(images, labels)]).scores
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that changes: weights, moments and the number of steps. Private."""
+        groups = {"weights": self.weights, "first": self.first, "second": self.second}
+        flat = {f"{group}.{name}": tensor for group, tensors in groups.items() for name, tensor in tensors.items()}
+        return flat | {"step": torch.tensor(self.step)}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from `state_dict` of a block of the same recipe and size."""
+        own = self.state_dict()
+        if state.keys() != own.keys() or any(state[name].shape != own[name].shape for name in own):
+            raise ValueError(f"Expected the state of {self.count} teachers of {self.recipe}, found another.")
+        self.step = int(state["step"])
+        for name in own.keys() - {"step"}:
+            own[name].copy_(state[name])
+
+    def _tiles(self) -> Iterator[slice]:
+        size = max(1, self.tuning.tile // self.recipe.bytes(1))
+        return (slice(start, start + size) for start in range(0, self.count, size))
+
+    def _call(self, work: Callable[..., Any], *given: Any) -> Any:
+        """Fused where that works. A graph is whole or not made at all, so a failure has changed nothing."""
+        if self.tuning.compiled:
+            from torch._dynamo.exc import TorchDynamoException
+
+            try:
+                return _fused(work)(*given)
+            except TorchDynamoException:
+                self.tuning = replace(self.tuning, compiled=False)
+        return work(*given)
+
+
+@cache
+def _fused(work: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.compile(work, dynamic=False, fullgraph=True, backend=BACKEND)
+
+
+@contextmanager
+def _precision(recipe: Critics, device: torch.device) -> Iterator[None]:
+    """Matrix products of float32 as asked, for as long as the block lasts."""
+    before = torch.get_float32_matmul_precision()
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("highest" if recipe.precision == "float32" else "high")
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if device.type == "cuda":
+            torch.set_float32_matmul_precision(before)
+
+
+def _part(tensors: Weights, part: slice) -> Weights:
+    return {name: tensor[part] for name, tensor in tensors.items()}
+
+
+class Pass:
+    """One way through the critics, forth at once and back on demand. Sets of images are normalised apart."""
+
+    def __init__(
+        self,
+        recipe: Critics,
+        align: int,
+        inside: tuple[Tensor, Tensor],
+        weights: Weights,
+        sets: Sequence[tuple[Tensor, Tensor]],
+    ) -> None:
+        self.recipe, self.align, self.inside, self.weights = recipe, align, inside, weights
+        self.count, self.sizes = len(weights["last"]), [images.shape[1] for images, _ in sets]
+        self.exact = weights["last"].dtype
+        self.kind = torch.bfloat16 if recipe.precision == "bfloat16" else self.exact
+        self.condition = torch.cat([self._condition(labels) for _, labels in sets], 1)
+        self.scores = self._forward([images for images, _ in sets])
+
+    def _condition(self, labels: Tensor) -> Tensor:
+        """One-hot label and a one, which bears the bias."""
+        hot = labels[..., None] == torch.arange(self.recipe.classes + 1, device=labels.device)
+        hot = hot | (torch.arange(self.recipe.classes + 1, device=labels.device) == self.recipe.classes)
+        return hot.to(self.exact).expand(self.count, -1, -1)
+
+    def _forward(self, sets: list[Tensor]) -> Tensor:
+        (_, half, _), (a, b), n = self.recipe.sides, self.recipe.maps, sum(self.sizes)
+        self.pixels = [_filled(_columns(x.movedim(2, 4), 5, 2, 2).to(self.kind), self.align) for x in sets]
+        first = self._matrix("first")
+        made = [torch.bmm(x.expand(self.count, -1, -1), first).view(self.count, s, -1) for x, s in
+                zip(self.pixels, self.sizes, strict=True)]  # fmt: skip
+        z = self._with_labels(torch.cat(made, 1), 0)
+        self.low = functional.leaky_relu(z[..., :a], SLOPE)
+        self.windows = _filled(_columns(self.low.unflatten(2, half), 5, 2, 2), self.align)
+        z = torch.bmm(self.windows, self._matrix("second")).view(self.count, n, -1)
+        self.middle, self.middle_norm = self._norm(self._with_labels(z, 1)[..., :b].to(self.exact), "second")
+        dense, label = self.weights["dense"], self.condition
+        spare = dense.shape[1] - self.middle[0, 0].numel() - label.shape[2]
+        self.flat = torch.cat([self.middle.flatten(2), functional.pad(label, (0, spare))], 2)
+        high, self.high_norm = self._norm(torch.bmm(self.flat, dense)[:, :, None], "dense")
+        self.high = torch.cat([high[:, :, 0], label], 2)
+        return torch.bmm(self.high, self.weights["last"][..., None])[..., 0]
+
+    def _matrix(self, name: str) -> Tensor:
+        """Weights of a convolution, rounded and filled up as its product takes them."""
+        weights = self.weights[name].to(self.kind)
+        return functional.pad(weights, (0, -weights.shape[2] % self.align, 0, -weights.shape[1] % self.align))
+
+    def _with_labels(self, z: Tensor, layer: int) -> Tensor:
+        """Add to (count, n, positions x maps) what label planes and bias bring: (count, n, positions, maps)."""
+        name = ("first", "second")[layer]
+        label, bias = self.weights[f"{name}_label"], self.weights[f"{name}_bias"]
+        maps = self.inside[layer].to(label.dtype) @ label
+        table = torch.cat([maps, bias[:, None, None].expand(-1, 1, maps.shape[2], -1)], 1)
+        table = _filled(table.to(self.kind), self.align).flatten(2)
+        return z.baddbmm_(self._hot(), functional.pad(table, (0, 0, 0, -table.shape[1] % self.align))).unflatten(
+            2, (len(self.inside[layer]), -1)
+        )
+
+    def _hot(self) -> Tensor:
+        return _filled(self.condition.to(self.kind), self.align)
+
+    def _means(self, z: Tensor) -> Tensor:
+        """Of (count, n, positions, maps) over each set and its positions, for each image: (count, n, 1, maps)."""
+        parts = z.split(self.sizes, 1)
+        return torch.cat([p.mean((1, 2), keepdim=True).expand(-1, p.shape[1], -1, -1) for p in parts], 1)
+
+    def _norm(self, z: Tensor, name: str) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Leaky ReLU of the normalised (count, n, positions, maps), and what the way back needs."""
+        if not self.recipe.norm:
+            return functional.leaky_relu(z, SLOPE), None
+        unit = z - self._means(z)
+        steep = (self._means(unit.square()) + EPSILON).rsqrt()
+        unit = unit.mul_(steep)
+        scale, shift = (self.weights[f"{name}_{kind}"][:, None, None] for kind in ("scale", "shift"))
+        return functional.leaky_relu_(torch.addcmul(shift, unit, scale), SLOPE), (unit, steep * scale)
+
+    def _norm_back(self, grad: Tensor, out: Tensor, saved: tuple[Tensor, Tensor] | None, name: str) -> Tensor:
+        """Through leaky ReLU and normalisation; leaves the gradients of scale and shift."""
+        grad = _leak(grad, out)
+        if saved is None:
+            return grad
+        unit, steep = saved
+        mean, along = self._means(grad), self._means(grad * unit)
+        self.grads[f"{name}_scale"], self.grads[f"{name}_shift"] = (
+            x.sum((1, 2)) * grad.shape[2] for x in (along, mean)
+        )
+        return (grad - mean).addcmul_(unit, along, value=-1).mul_(steep)
+
+    def back(self, slope: Tensor, learn: bool) -> Tensor:
+        """From the loss's slope in the scores (count, n) to that in the first maps; weights' gradients in `grads`."""
+        self.grads: Weights = {}
+        hidden, (_, half, rest), b = self.recipe.hidden, self.recipe.sides, self.recipe.maps[1]
+        n, dense = sum(self.sizes), self.weights["dense"]
+        if learn:
+            self.grads["last"] = torch.bmm(slope[:, None], self.high)[:, 0]
+        grad = (slope[..., None] * self.weights["last"][:, None, :hidden])[:, :, None]
+        grad = self._norm_back(grad, self.high[:, :, None, :hidden], self.high_norm, "dense")[:, :, 0]
+        if learn:
+            self.grads["dense"] = torch.bmm(self.flat.mT, grad)
+        below = torch.bmm(grad, dense[:, : self.middle[0, 0].numel()].mT).view_as(self.middle)
+        grad = self._norm_back(below, self.middle, self.middle_norm, "second").to(self.kind)
+        if learn:
+            self._learn(grad, 1, [self.windows])
+        grad = _to_input(grad.view(self.count, n, *rest, b), self._turned("second"), half, self.align)
+        return _leak(grad.flatten(2, 3), self.low)
+
+    def _learn(self, grad: Tensor, layer: int, inputs: list[Tensor]) -> None:
+        """Gradients of a convolution's weights from that of its maps (count, n, positions, maps)."""
+        name = ("first", "second")[layer]
+        shape, maps = self.weights[name].shape, grad.shape[3]
+        grad = _filled(grad, self.align)
+        rows = [part.flatten(1, 2) for part in grad.split(self.sizes if len(inputs) > 1 else grad.shape[1], 1)]
+        products = [torch.bmm(g.mT, x.expand(self.count, -1, -1)).mT for x, g in zip(inputs, rows, strict=True)]
+        by_label = torch.bmm(self._hot().mT, grad.flatten(2)).unflatten(2, grad.shape[2:])[..., :maps].to(self.exact)
+        y = self.recipe.classes
+        self.grads[name] = sum(p[:, : shape[1], : shape[2]].to(self.exact) for p in products)
+        self.grads[f"{name}_label"] = self.inside[layer].to(self.exact).mT @ by_label[:, :y]
+        self.grads[f"{name}_bias"] = by_label[:, y].sum(1)
+
+    def learn_first(self, grad: Tensor) -> None:
+        """Gradients of the first convolution from that of its maps."""
+        self._learn(grad, 0, self.pixels)
+
+    def to_images(self, grad: Tensor) -> Tensor:
+        """From the slope in the first maps to that in the images (count, n, c h w)."""
+        whole, half, _ = self.recipe.sides
+        grad = grad.unflatten(2, half)
+        images = _to_input(grad, self._turned("first"), whole, self.align).to(self.exact)
+        return images.movedim(4, 2).flatten(2)
+
+    def _turned(self, name: str) -> Tensor:
+        """Weights (taps x in, out) as (3 x 3 x out, 2 x 2 x in): from outputs around a pixel to its four parities."""
+        weights = self.weights[name].to(self.kind).unflatten(1, (5, 5, -1))
+        six = functional.pad(weights, (0, 0, 0, 0, 0, 1, 0, 1)).unflatten(2, (3, 2)).unflatten(1, (3, 2))
+        turned = six.flip(1, 3).permute(0, 1, 3, 6, 2, 4, 5)
+        return turned.reshape(self.count, 9 * weights.shape[4], -1)
+
+
+def _columns(x: Tensor, size: int, stride: int, pad: int) -> Tensor:
+    """Windows of (count, n, h, w, channels) as (count, n x positions, taps x channels)."""
+    windows = functional.pad(x, (0, 0, pad, pad, pad, pad)).unfold(2, size, stride).unfold(3, size, stride)
+    return windows.permute(0, 1, 2, 3, 5, 6, 4).flatten(1, 3).flatten(2)
+
+
+def _filled(x: Tensor, align: int) -> Tensor:
+    spare = -x.shape[-1] % align
+    return functional.pad(x, (0, spare)) if spare else x
+
+
+def _leak(grad: Tensor, out: Tensor) -> Tensor:
+    return torch.ops.aten.leaky_relu_backward(grad, out, SLOPE, True)
+
+
+def _to_input(grad: Tensor, turned: Tensor, side: tuple[int, int], align: int) -> Tensor:
+    """Gradient of a convolution's input (count, n, *side, channels) from that of its maps (count, n, h, w, maps)."""
+    count, n, h, w, _ = grad.shape
+    columns = _filled(_columns(grad, 3, 1, 1), align)
+    found = torch.bmm(columns, functional.pad(turned, (0, 0, 0, columns.shape[2] - turned.shape[1])))
+    pixels = found.view(count, n, h, w, 2, 2, -1).permute(0, 1, 2, 4, 3, 5, 6).reshape(count, n, 2 * h, 2 * w, -1)
+    return pixels[:, :, : side[0], : side[1]]
+
+
+def _gradients(recipe: Critics, align: int, inside: Any, weights: Weights, sets: Any) -> Weights:
+    """Of mean softplus(-D(real)) + mean softplus(D(fake)), for every weight."""
+    way = Pass(recipe, align, inside, weights, sets)
+    real, fake = way.scores.split(way.sizes, 1)
+    slope = torch.cat([-torch.sigmoid(-real) / real.shape[1], torch.sigmoid(fake) / fake.shape[1]], 1)
+    way.learn_first(way.back(slope, learn=True))
+    return way.grads
+
+
+def _directions(recipe: Critics, align: int, inside: Any, weights: Weights, fakes: Any) -> Tensor:
+    way = Pass(recipe, align, inside, weights, [fakes])
+    return way.to_images(way.back(torch.sigmoid(-way.scores) / way.sizes[0], learn=False))
+
+
+def _adam(
+    weights: Weights, grads: Weights, first: Weights, second: Weights, scalars: Tensor, beta1: float, beta2: float
+) -> None:
+    """One step in place (Kingma and Ba 2015): w -= m / (a sqrt(v) + b), `scalars` being a, b and the dither."""
+    a, b = scalars[:2].to(weights["last"].dtype)
+    for name, w in weights.items():
+        g, m, v = grads[name], first[name], second[name]
+        if m.dtype == torch.bfloat16:
+            new_m, new_v = beta1 * m.float() + (1 - beta1) * g, beta2 * v.float() + (1 - beta2) * g * g
+            m.copy_(new_m)
+            v.copy_(_dithered(new_v, scalars[2]))
+        else:
+            new_m, new_v = m.lerp_(g, 1 - beta1), v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+        w.addcdiv_(new_m, new_v.sqrt().mul_(a).add_(b), value=-1)
+
+
+def _dithered(x: Tensor, offset: Tensor) -> Tensor:
+    """Rounded to bfloat16, up as often as the rest of the number asks when `offset` runs over its sequence."""
+    place = torch.arange(x[0].numel(), device=x.device, dtype=torch.int32).view(x.shape[1:])
+    threshold = ((place * GOLDEN >> 3) + offset.to(torch.int32)) & 0xFFFF
+    return ((x.contiguous().view(torch.int32) + threshold) & -65536).view(torch.float32).to(torch.bfloat16)

@@ -1,0 +1,135 @@
+"""What methods with voting teachers share: limits of their settings, the plan of their votes, and their student."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from sfumato.accounting.budget import Budget
+from sfumato.accounting.calibrate import most_times
+from sfumato.accounting.gaussian import mu_of
+from sfumato.accounting.paper import datalens, datalens_queries
+from sfumato.generators import KINDS
+from sfumato.generators.base import LAWS, Generator
+from sfumato.measure import histograms
+from sfumato.measure.votes import Compression
+from sfumato.privacy.plan import Plan, crossing, within
+from sfumato.privacy.samplers import Everyone, Poisson
+from sfumato.train.student import RULES, Student
+
+if TYPE_CHECKING:
+    from sfumato.methods.datalens import DataLens
+    from sfumato.run.run import Run
+    from sfumato.types import DataSpec
+
+VOTES = "votes"
+CHOICES = {"order": ("code", "paper"), "rule": RULES, "law": LAWS, "generator": tuple(KINDS)}
+
+
+def check(method: DataLens) -> None:
+    """Refuse settings that make no sense, naming the one that is wrong."""
+    for name, allowed in CHOICES.items():
+        if getattr(method, name) not in allowed:
+            raise ValueError(f"Expected {name}={f' or {name}='.join(allowed)}, found {name}={getattr(method, name)}.")
+    counts = ("teachers", "topk", "steps", "batch", "draws", "updates", "fits", "latent", "width", "hidden")
+    for name in (*counts, "critic_width", "critic_hidden"):
+        if not 1 <= getattr(method, name) <= 1_000_000:
+            raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(method, name)}.")
+    for name in ("sigma", "threshold", "clip", "blur", "warmup", "replay"):
+        if not 0 <= getattr(method, name) < 1e9:
+            raise ValueError(f"Expected {name} of at least 0, found {name}={getattr(method, name)}.")
+    for name in ("rate", "critic_rate", "share"):
+        if not 0 < getattr(method, name) <= 1:
+            raise ValueError(f"Expected {name} above 0 and up to 1, found {name}={getattr(method, name)}.")
+    if not 0 <= method.average < 1:
+        raise ValueError(f"Expected average from 0 to below 1, found average={method.average}.")
+    if method.batch < 2 and method.generator == "dcgan":
+        raise ValueError("Expected batch of at least 2: the generator normalises over its batch.")
+    if method.generator == "conv" and method.width % 8:
+        raise ValueError(f"Expected width as a multiple of 8 for generator=conv, found width={method.width}.")
+
+
+def plan(method: DataLens, votes: Compression, spec: DataSpec, budget: Budget, deviations: tuple[str, ...]) -> Plan:
+    """Every query of the votes: as many as a given sigma allows, or the least sigma that the steps allow."""
+    bound, fraction = votes.bound(spec.pixels), method.labels.fraction if method.labels.kind == "private" else 0.0
+    sampler = Everyone() if method.share == 1 else Poisson(method.share)
+
+    def at(noise: float, queries: int) -> Plan:
+        # The label histogram, where there is one, has `fraction` of the squared signal-to-noise ratio.
+        crossings = {VOTES: crossing(bound, noise / math.sqrt(1 - fraction), sampler, queries, held=True)}
+        if fraction:
+            counted = noise / math.sqrt(4 * queries * fraction)
+            crossings[histograms.CROSSING] = crossing(histograms.VOTE, counted)
+        sigma = crossings[VOTES].mechanism.std(bound)
+        return Plan(
+            method.name, method.settings(), spec, budget, crossings,
+            paper=datalens(method.topk, sigma, budget.delta, queries=queries), deviations=deviations,
+            labels=histograms.describe(method.labels), warnings=_warnings(method, spec),
+        )  # fmt: skip
+
+    if not method.sigma:
+        made = within(budget, lambda noise: at(noise, method.steps * method.batch))
+        return _with_facts(made, method, votes, None)
+    noise = method.sigma / bound.norm * math.sqrt(1 - fraction)
+    spent = lambda queries: _fixed(at(noise, queries), fraction, budget).events()  # noqa: E731
+    most = most_times(spent, budget.epsilon, budget.delta)
+    if most < method.batch:
+        raise ValueError(f"Expected sigma large enough for one step of {method.batch} queries within epsilon "
+                         f"{budget.epsilon:g}, found sigma={method.sigma:g}; raise sigma or lower batch.")  # fmt: skip
+    return _with_facts(_fixed(at(noise, most // method.batch * method.batch), fraction, budget), method, votes, most)
+
+
+def _fixed(plan: Plan, fraction: float, budget: Budget) -> Plan:
+    """With sigma given, the histogram takes its fraction of the budget whatever the number of queries."""
+    if not fraction:
+        return plan
+    from dataclasses import replace
+
+    size = histograms.VOTE.sensitivity(budget.relation)
+    counted = crossing(histograms.VOTE, size / (math.sqrt(fraction) * mu_of(budget.epsilon, budget.delta)))
+    return replace(plan, crossings={**plan.crossings, histograms.CROSSING: counted})
+
+
+def _with_facts(plan: Plan, method: DataLens, votes: Compression, most: int | None) -> Plan:
+    from dataclasses import replace
+
+    made = plan.crossings[VOTES]
+    sigma = made.mechanism.std(made.bound)
+    by_paper = datalens_queries(method.topk, sigma, plan.budget.epsilon, plan.budget.delta)
+    facts = {"queries": made.times, "queries_max": most or made.times, "steps": made.times // method.batch,
+             "sigma": sigma, "part": "the guarantee holds for all records of a teacher's part together"}  # fmt: skip
+    return replace(plan, facts=facts, paper={**plan.paper, "queries_max": by_paper})
+
+
+def _warnings(method: DataLens, spec: DataSpec) -> tuple[str, ...]:
+    found = []
+    if spec.records < 5 * method.teachers:
+        each = spec.records / method.teachers
+        found.append(f"A teacher has about {each:.1f} records; take fewer teachers, each with 10 or more.")
+    if not method.conditional:
+        found.append("Not conditional: labels of the synthetic images are drawn apart from the images.")
+    return tuple(found)
+
+
+def student(method: DataLens, spec: DataSpec, weights: Sequence[float] | None, run: Run) -> Student:
+    """A fresh generator and the way it learns from votes."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.seed)
+        more: dict[str, Any] = {"hidden": method.hidden} if method.generator == "dcgan" else {}
+        net: Generator = KINDS[method.generator](
+            spec.shape, spec.classes, method.latent, method.width, label_weights=weights, law=method.law,
+            conditional=method.conditional, **more,
+        ).to(run.device)  # fmt: skip
+    return Student(net, rate=method.rate, steps_per_query=method.fits, average=method.average, replay=method.replay)
+
+
+def asked(net: Generator, batch: int, run: Run, step: int) -> tuple[Tensor, Tensor]:
+    """Latents and labels of a step's fake images, in the public proportions of the labels."""
+    random = run.generator("fakes", step)
+    z = net.latents(batch, random)
+    labels = torch.multinomial(torch.tensor(net.label_weights), batch, replacement=True, generator=random)
+    return z.to(run.device), labels.to(run.device)
