@@ -1,9 +1,44 @@
+"""What thousands of teachers cost: a generator step is two updates of every teacher and the directions of 15 fakes.
+
+    python -m benchmarks.teachers [--json] [--teachers N] [--device cuda] [--full]
+
+On a CPU, one thread: stacked teachers against a loop over the same teachers as ordinary modules, and the scaling from
+64 to 2048 small teachers. On CUDA: a sweep over precision, moments and block size. `--full` takes the critic of the
+paper (0.556 M parameters) rather than a small one; it is what CUDA is for.
+
+The least traffic of one teacher of the paper is counted by `traffic`. Of an update: weights read forth and back, their
+gradient written and read, weights and moments changed; windows of the second convolution written once and read twice,
+those of its gradient written and read; a few passes over the maps. A product for the linear layer's gradient that
+applies Adam before it stores would save 8 of 40 bytes a parameter; it is not written.
+
+TABLE
+"""
+
 from __future__ import annotations
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
-from sfumato.measure.critics import Critics
-from sfumato.measure.teachers import Stacked
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import torch  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from sfumato.measure.critics import Critics  # noqa: E402
+from sfumato.measure.teachers import Stacked, chunk_for  # noqa: E402
+
+Row = dict[str, Any]
+FAKES = 15
+
 
 class Plain(nn.Module):
     """The critic as one would write it for a single teacher: planes concatenated, layers of torch.nn."""
@@ -49,3 +84,205 @@ def plain_of(block: Stacked, teacher: int) -> Plain:
     for norm, name in zip(net.norms, ("second", "dense"), strict=False):
         norm.weight.data, norm.bias.data = w[f"{name}_scale"].clone(), w[f"{name}_shift"].clone()
     return net
+
+
+def adam_of(net: Plain) -> torch.optim.Optimizer:
+    """The optimiser that the recipe asks for."""
+    return torch.optim.Adam(net.parameters(), lr=net.recipe.rate, betas=(net.recipe.beta1, net.recipe.beta2))
+
+
+def teach(
+    net: Plain, optimiser: torch.optim.Optimizer, real: Tensor, labels: Tensor, fakes: Tensor, fake_labels: Tensor
+) -> None:
+    """One update of a plain teacher."""
+    optimiser.zero_grad()
+    loss = functional.softplus(-net(real, labels)).mean() + functional.softplus(net(fakes, fake_labels)).mean()
+    loss.backward()
+    optimiser.step()
+
+
+def ask(net: Plain, fakes: Tensor, labels: Tensor) -> Tensor:
+    """Directions of a plain teacher (m, c h w)."""
+    fakes = fakes.clone().requires_grad_()
+    return -torch.autograd.grad(functional.softplus(-net(fakes, labels)).mean(), fakes)[0].flatten(1)
+
+
+def recipe_for(full: bool, **settings: Any) -> Critics:
+    """The paper's critic, or a small one."""
+    return Critics((1, 28, 28), 10, **({} if full else {"width": 8, "hidden": 32}), **settings)
+
+
+def given(recipe: Critics, count: int, device: str) -> list[Tensor]:
+    """Made-up images and labels of `count` teachers, and fakes."""
+    images = torch.rand(count, recipe.draws, *recipe.shape, device=device)
+    labels = torch.randint(recipe.classes, (count, recipe.draws), device=device)
+    return [images, labels, torch.rand(FAKES, *recipe.shape, device=device), torch.arange(FAKES, device=device) % 10]
+
+
+def step(blocks: list[Stacked], images: Tensor, labels: Tensor, fakes: Tensor, fake_labels: Tensor) -> None:
+    """A generator step's work of all teachers, block by block."""
+    start = 0
+    for block in blocks:
+        own = slice(start, start := start + block.count)
+        for _ in range(2):
+            block.update(images[own], labels[own], fakes, fake_labels)
+        block.directions(fakes, fake_labels)
+
+
+def blocks_of(recipe: Critics, count: int, device: str, chunk: int | None = None) -> list[Stacked]:
+    """`count` teachers in blocks."""
+    size, random = chunk or chunk_for(recipe, device, count), torch.Generator().manual_seed(0)
+    return [recipe.make(min(size, count - start), random, device) for start in range(0, count, size)]
+
+
+def traffic(recipe: Critics) -> int:
+    """Bytes that a generator step of one teacher moves at least (see above)."""
+    (a, b), (_, first, second), n = recipe.maps, recipe.positions, recipe.draws + FAKES
+    e, moments = 2 if recipe.precision == "bfloat16" else 4, 8 if recipe.moments == "bfloat16" else 16
+    windows, back = 25 * a * second, 9 * b * second
+    update = (24 + moments) * recipe.parameters + n * e * (3 * windows + 2 * back + 3 * 25 * recipe.shape[0] * first)
+    maps = n * (5 * e * a * first + 4 * 8 * b * second)
+    directions = 8 * recipe.parameters + FAKES * e * (2 * windows + 2 * back + 2 * 9 * a * first) + maps // 3
+    return 2 * (update + maps) + directions
+
+
+def clocked(work: Callable[[], Any]) -> float:
+    """Processor seconds."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def row(what: str, seconds: float, ok: bool | None, result: str, **more: Any) -> Row:
+    return {"what": what, "seconds": round(seconds, 4), "ok": ok, "result": result} | more
+
+
+def against_a_loop(recipe: Critics, count: int, repeats: int = 3) -> list[Row]:
+    """The same teachers stacked and one by one, in turns; the better of each is held against the other."""
+    (block,), data = blocks_of(recipe, count, "cpu", count), given(recipe, count, "cpu")
+    nets = [plain_of(block, i) for i in range(count)]
+    optimisers = [adam_of(net) for net in nets]
+    images, labels, fakes, fake_labels = data
+    found = block.directions(fakes, fake_labels)
+    plain = torch.stack([ask(net, fakes, fake_labels) for net in nets])
+    off = float(((found - plain).norm(dim=(1, 2)) / plain.norm(dim=(1, 2))).max())
+
+    def loop() -> None:
+        for i, (net, optimiser) in enumerate(zip(nets, optimisers, strict=True)):
+            for _ in range(2):
+                teach(net, optimiser, images[i], labels[i], fakes, fake_labels)
+            ask(net, fakes, fake_labels)
+
+    turns = [(clocked(lambda: step([block], *data)), clocked(loop)) for _ in range(repeats)]
+    stacked, one_by_one = (min(times) for times in zip(*turns, strict=True))
+    ratio = one_by_one / stacked
+    return [
+        row(f"{count} teachers one by one", one_by_one, None, f"{1e3 * one_by_one / count:.1f} ms a teacher"),
+        row(f"{count} teachers stacked", stacked, ratio >= 3, f"{ratio:.2f} times faster (3 asked)", ratio=ratio),
+        row("directions, stacked against plain", 0.0, off < 1e-5, f"largest relative difference {off:.1e}", off=off),
+    ]
+
+
+def peak() -> int:
+    """The most memory that the process held since `forget_peak`, in bytes."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return next(int(line.split()[1]) * 1024 for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+
+
+def forget_peak() -> int:
+    """Start `peak` anew where the system can, and say where it stands."""
+    refs = Path("/proc/self/clear_refs")
+    if refs.exists():
+        refs.write_text("5")
+    return peak()
+
+
+def scaling(recipe: Critics, counts: tuple[int, ...] = (64, 256, 1024, 2048)) -> list[Row]:
+    """Seconds and memory beside the state, against the number of teachers."""
+    found: list[Row] = []
+    for count in counts:
+        blocks, data = blocks_of(recipe, count, "cpu"), given(recipe, count, "cpu")
+        step(blocks[:1], *(x[: blocks[0].count] for x in data[:2]), *data[2:])  # touches what is held
+        before = forget_peak()
+        seconds = min(clocked(lambda b=blocks, d=data: step(b, *d)) for _ in range(3 if count <= 256 else 1))
+        each, extra = seconds / count, peak() - before
+        base = found[0]["each"] if found else each
+        text = f"{1e3 * each:.2f} ms a teacher, {len(blocks)} blocks, {extra / 2**20:.0f} MiB more at its peak"
+        found.append(row(f"{count} teachers, scaling", seconds, each < 1.35 * base, text, each=each, extra=extra))
+    return found
+
+
+def bandwidth() -> float:
+    """Bytes a second of a large copy on CUDA, read and written."""
+    x = torch.rand(2**29, device="cuda")
+    y = torch.empty_like(x)
+    return 8 * len(x) / on_cuda(lambda: y.copy_(x))
+
+
+def on_cuda(work: Callable[[], Any], repeats: int = 5) -> float:
+    """Median seconds between events, after two warm runs."""
+    times = []
+    for turn in range(repeats + 2):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        times += [start.elapsed_time(end) / 1e3] if turn > 1 else []
+    return statistics.median(times)
+
+
+def sweep(full: bool, count: int) -> list[Row]:
+    """Precision, moments and block size on CUDA."""
+    speed = bandwidth()
+    found = [row("copy bandwidth", 0.0, None, f"{speed / 1e12:.2f} TB/s", speed=speed)]
+    pairs = [
+        ("float32", "float32"),
+        ("tf32", "float32"),
+        ("tf32", "bfloat16"),
+        ("bfloat16", "float32"),
+        ("bfloat16",) * 2,
+    ]
+    for precision, moments in pairs:
+        recipe = recipe_for(full, precision=precision, moments=moments)
+        for chunk in sorted({min(count, c) for c in (250, 500, 1000, 2000)}):
+            torch.cuda.empty_cache()
+            blocks, data = blocks_of(recipe, count, "cuda", chunk), given(recipe, count, "cuda")
+            torch.cuda.reset_peak_memory_stats()
+            seconds = on_cuda(lambda b=blocks, d=data: step(b, *d))
+            most, least = torch.cuda.max_memory_allocated(), traffic(recipe) * count / speed
+            fused = all(block.tuning.compiled for block in blocks)
+            text = f"{most / 1e9:.1f} GB, {least / seconds:.0%} of copy bandwidth{'' if fused else ', not fused'}"
+            ok = (seconds <= 0.1 and most <= 45e9) if full and count == 4000 and precision != "float32" else None
+            name = f"{count} teachers, {precision}, moments {moments}, blocks of {chunk}"
+            found.append(row(name, seconds, ok, text, peak=most, floor=least))
+            del blocks, data
+    return found
+
+
+def main() -> None:
+    """Print a table, or JSON."""
+    options = argparse.ArgumentParser(prog="python -m benchmarks.teachers")
+    options.add_argument("--json", action="store_true")
+    options.add_argument("--teachers", type=int)
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument("--full", action="store_true")
+    chosen = options.parse_args()
+    torch.set_num_threads(1)
+    if chosen.device == "cuda":
+        found = sweep(chosen.full, chosen.teachers or 4000)
+    else:
+        recipe = recipe_for(chosen.full)
+        found = against_a_loop(recipe, chosen.teachers or 256) + ([] if chosen.full else scaling(recipe))
+    if chosen.json:
+        print(json.dumps({"device": chosen.device, "threads": 1, "full": chosen.full, "rows": found}, indent=2))
+        return
+    for line in found:
+        print(f"{line['seconds']:9.4f} s  {line['what']}{' (MISSED)' if line['ok'] is False else ''}")
+        print(f"             {line['result']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -91,3 +91,8 @@ def test_parts_that_are_drawn_cost_what_fewer_votes_and_less_noise_cost():
     drawn = Event("discrete-gaussian", 100.0, 2 * size, size, Relation.ADD_REMOVE, rate=0.02, times=queries, held=True)
     assert accountant.epsilon([all_vote], 1e-5) == pytest.approx(0.7416, abs=1e-3)
     assert accountant.epsilon([drawn], 1e-5) == pytest.approx(0.7415, abs=2e-3)
+
+
+def test_next_to_no_noise_is_no_privacy():
+    votes = Event("discrete-gaussian", 0.01, 2.0, 1.0, Relation.ADD_REMOVE, times=5, shifts=((4, 2), (8, 1)))
+    assert accountant.epsilon([votes], 1e-5) == math.inf

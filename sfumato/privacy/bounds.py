@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -25,15 +25,16 @@ class Bound:
     """
 
     norm: float
+    slack: float = 0.0  # of terms that are summed before they are projected: a part of the norm, for rounding
     integer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.norm) and self.norm > 0):
-            raise ValueError(f"Expected a finite norm above 0, found norm={self.norm}.")
+        if not (math.isfinite(self.norm) and self.norm > 0 and 0 <= self.slack < 1):
+            raise ValueError(f"Expected a finite norm above 0 and slack from 0 to 1, found {self}.")
 
     def sensitivity(self, relation: Relation) -> float:
         """L2 distance between the sums of two neighbours, at most."""
-        return (1.0 if relation is Relation.ADD_REMOVE else 2.0) * self.norm * SLACK
+        return (1.0 if relation is Relation.ADD_REMOVE else 2.0) * self.norm * (SLACK + self.slack)
 
     def shifts(self, relation: Relation) -> tuple[tuple[int, int], ...]:
         """Patterns of whole-number neighbours: none, since terms are not whole numbers."""
@@ -101,6 +102,27 @@ class Ballot:
 
 
 AnyBound = Bound | Ballot
+
+
+class Summed(Protocol):
+    """A query that bounds and sums its terms itself, within the slack of its bound (see `measure.gradients`)."""
+
+    @property
+    def bound(self) -> Bound:
+        """Norm of one term, and the slack of their sum."""
+
+    @property
+    def by_class(self) -> bool:
+        """Never."""
+
+    def answer_shape(self, classes: int) -> tuple[int, ...]:
+        """Shape of the released value; public."""
+
+    def total(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
+        """The sum of a batch's terms, in float64."""
+
+    def rows(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
+        """The terms, one by one."""
 
 
 def _finite(terms: Tensor) -> Tensor:
