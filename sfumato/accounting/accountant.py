@@ -45,7 +45,14 @@ def profile(events: Sequence[AnyEvent]) -> Profile:
     used = _used(events)
     if all(e.exact for e in used):
         return profile_by(used, "exact")
-    return profile_by(used, "rdp_balle" if any(isinstance(e, Selected) for e in used) else "pld")
+    return profile_by(used, "rdp_balle" if any(map(_renyi_only, used)) else "pld")
+
+
+def _renyi_only(event: AnyEvent) -> bool:
+    """Selections, and whole-number noise so small that its losses leave the range of floats."""
+    if isinstance(event, Selected):
+        return True
+    return event.mechanism == "discrete-gaussian" and event.sensitivity > 20 * event.sigma
 
 
 def profile_by(events: Sequence[AnyEvent], backend: Backend, interval: float | None = None) -> Profile:
