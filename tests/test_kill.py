@@ -78,7 +78,7 @@ def start(home: Path, run: str | None = None, pause: float = 0.0) -> multiproces
 
 def unfinished() -> list[str]:
     folder = Path(os.environ["SFUMATO_RUNS"])
-    return [p.name for p in folder.iterdir()] if folder.is_dir() else []
+    return [p.name for p in folder.glob("[!.]*")] if folder.is_dir() else []
 
 
 def clean(home: Path) -> None:

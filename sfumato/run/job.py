@@ -6,6 +6,7 @@ picks, the ledger shows at least what was touched, and the folder has what is ne
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -35,7 +36,7 @@ def _read(name: str) -> tuple[Path, dict[str, Any]]:
         if set(manifest) != set(MANIFEST):
             raise ValueError("unknown keys")
     except (OSError, ValueError, TypeError) as error:
-        known = sorted(p.name for p in runs_folder().glob("*")) if runs_folder().is_dir() else []
+        known = sorted(p.name for p in runs_folder().glob("[!.]*")) if runs_folder().is_dir() else []
         hint = f"unfinished runs: {', '.join(known)}" if known else "there is no unfinished run"
         raise InputError(f"There is no run '{name}' to resume; {hint}.") from error
     return folder, manifest
@@ -46,6 +47,13 @@ def asked_of(name: str) -> dict[str, Any]:
     return dict(_read(name)[1]["request"])
 
 
+def _sweep() -> None:
+    """Delete what a killed process had begun to delete."""
+    for folder in runs_folder().glob(f"{GONE}*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+COMING, GONE = ".coming-", ".gone-"  # folders of runs that do not exist yet, or any more
 MANIFEST = ("run", "token", "next", "request", "ledger", "plan", "data", "weights")
 
 
@@ -66,13 +74,16 @@ class Job:
         """A new folder of mode 0700 with everything that a resumed run must know."""
         reservation = new_reservation()
         folder = runs_folder() / reservation.run
+        hidden = folder.with_name(f"{COMING}{folder.name}")
         try:
-            folder.mkdir(mode=0o700, parents=True)
+            hidden.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise InputError(f"{folder} cannot be made ({error.strerror}); set SFUMATO_RUNS to another.") from error
-        job = cls(folder, {"run": reservation.run, "token": reservation.token, "next": None, "request": request,
+        job = cls(hidden, {"run": reservation.run, "token": reservation.token, "next": None, "request": request,
                            "ledger": ledger, "plan": None, "data": None, "weights": None})  # fmt: skip
         job.store()
+        job.folder = hidden.rename(folder)  # so that a folder of this name always has its manifest
+        _sweep()
         return job
 
     @classmethod
@@ -137,7 +148,9 @@ class Job:
 
     def discard(self) -> None:
         """Delete the folder; for runs that ended, or never touched anything."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        gone = self.folder.with_name(f"{GONE}{self.folder.name}")
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self.folder.rename(gone), ignore_errors=True)
         self.close()
 
     def close(self) -> None:

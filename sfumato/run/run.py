@@ -20,7 +20,6 @@ from sfumato.privacy.ranks import Alone
 from sfumato.run import checkpoint
 from sfumato.run.progress import Silent, Throttle
 
-
 QUICK = 0.5  # seconds that a checkpoint may take just to show a preview
 HEAVY, SELDOM = 2**28, 600.0  # bytes of held state from which on checkpoints are rare, and seconds between those
 
