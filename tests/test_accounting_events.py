@@ -117,7 +117,6 @@ def test_queries_on_one_subsample_are_one_event():
 @pytest.mark.parametrize(
     "bad",
     [
-        dict(mechanism="discrete-gaussian", rate=0.5),
         dict(mechanism="laplace", rate=0.5, relation=REPLACE),
         dict(mechanism="gaussian", cap=3),
         dict(mechanism="gaussian", cap=3, records=10),

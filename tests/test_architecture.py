@@ -61,6 +61,11 @@ def test_the_door_into_the_box_is_opened_in_few_places():
     assert sorted(opening) == ["data/public.py", "evaluate/real.py", "privacy/barrier.py", "privacy/charge.py"]
 
 
+def test_held_parts_are_opened_by_the_barrier_and_by_checkpoints_alone():
+    opening = [p.relative_to(ROOT).as_posix() for p in SOURCES if "sfumato.privacy.held.inside" in imports(p)]
+    assert {p for p in opening if not p.startswith("audit/")} == {"privacy/barrier.py", "run/run.py"}
+
+
 def test_the_command_line_talks_to_the_api_alone():
     allowed = (
         "sfumato.api",

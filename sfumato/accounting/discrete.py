@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from sfumato.accounting.events import SMOOTH, AnyEvent, Event
+from sfumato.accounting.events import AnyEvent, Event
 
 ROUNDING = 2.0  # r
 # Below this sigma the loss distribution of the integer shifts themselves is tighter than the detour.
@@ -29,6 +29,8 @@ def smoothed(event: AnyEvent) -> AnyEvent:
     """
     if not isinstance(event, Event) or event.mechanism != "discrete-gaussian":
         return event
-    if event.sigma < (WIDE if event.rate == 1.0 else SMOOTH):
+    if event.rate < 1 and event.sigma <= 1.25 * ROUNDING:
+        return replace(event, rate=1.0)  # too narrow for the detour: being drawn by chance is not made use of
+    if event.rate == 1.0 and event.sigma < WIDE:
         return event
     return replace(event, mechanism="gaussian", sigma=math.sqrt(event.sigma**2 - ROUNDING**2), shift=(1, 1), shifts=())

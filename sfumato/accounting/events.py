@@ -10,7 +10,6 @@ from typing import Any, Literal
 from sfumato.accounting.budget import Relation
 
 MechanismName = Literal["gaussian", "discrete-gaussian", "laplace", "mixture"]
-SMOOTH = 20.0  # a discrete Gaussian this wide may be subsampled: it passes for a continuous one (see `discrete`)
 
 
 @dataclass(frozen=True)
@@ -85,10 +84,6 @@ _RARE = ("shifts", "cap", "records", "mixture", "held")
 
 def _check_served(event: Event) -> None:
     """Refuse the combinations for which no sound pair is at hand."""
-    if event.mechanism == "discrete-gaussian" and event.rate < 1 and event.sigma < SMOOTH:
-        raise ValueError(
-            f"Expected sigma of at least {SMOOTH:g} to subsample a discrete Gaussian, found {event.sigma}."
-        )
     if event.mechanism == "laplace" and event.rate < 1 and event.pair is not Relation.ADD_REMOVE:
         raise ValueError("Expected add-remove for subsampled Laplace noise: no other pair is served.")
     if (event.cap is None) != (event.records is None):

@@ -60,7 +60,9 @@ def rough(event: Event) -> Event:
         return replace(event, mechanism="gaussian", rate=rate, bound=event.sensitivity, mixture=())
     if event.mechanism == "laplace" and event.rate < 1:
         return replace(event, mechanism="gaussian", relation=Relation.ADD_REMOVE)
-    return replace(event, relation=Relation.ADD_REMOVE, cap=None, records=None, held=False)
+    kind = "gaussian" if event.rate < 1 else event.mechanism
+    size = event.sensitivity if event.held else event.bound
+    return replace(event, mechanism=kind, bound=size, relation=Relation.ADD_REMOVE, cap=None, records=None, held=False)
 
 
 @lru_cache(maxsize=256)

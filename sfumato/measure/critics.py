@@ -11,7 +11,7 @@ A convolution pads two pixels on every side: the sizes, ceil(h / 2), are those o
 side by one and two. `norm` is batch normalisation by the statistics of the batch at hand, always.
 
 A label plane is constant, so its zero-padded convolution depends on the position alone: it is the sum of those taps of
-the label's weights that fall inside the image. The table `inside` (positions, 25) says which do; a plane never has to be
+the label's weights that fall inside the image. The table `inside` (positions, 25) says which do; a plane is never
 made. Maps are kept channels last, weights of a convolution as (taps x channels, maps).
 """
 
@@ -36,8 +36,8 @@ CHOICES = {"moments": ("float32", "bfloat16"), "precision": ("float32", "tf32", 
 class Critics:
     """The public recipe of a block of teachers: one network, one optimiser, no state shared.
 
-    `precision` is that of matrix products. "tf32" is float32 on a CPU. "bfloat16" is for the convolutions, whose columns
-    are most of the traffic; the linear layer keeps its float32 weights (as tf32 on CUDA), since a rounded copy of them
+    `precision` is that of matrix products. "tf32" is float32 on a CPU. "bfloat16" is for the convolutions and for the
+    gradient of the linear layer, which itself keeps to float32 weights (tf32 on CUDA), since a rounded copy of them
     would cost more traffic than it saves. `moments` is how Adam's are stored.
 
     >>> Critics((1, 28, 28), 10).parameters
@@ -149,7 +149,7 @@ class Critics:
         return count * (2 * self.draws * image + 4 * sum(map(math.prod, self.layout().values())))
 
     def inside(self, layer: int) -> Tensor:
-        """Which of its 25 taps fall inside the image at each position of convolution 0 or 1: (positions, 25) of 0, 1."""
+        """Which of 25 taps fall inside the image at each position of convolution 0 or 1: (positions, 25) of 0, 1."""
         rows, columns = (_inside(side) for side in self.sides[layer])
         return (rows[:, None, :, None] * columns[None, :, None, :]).reshape(-1, TAPS)
 

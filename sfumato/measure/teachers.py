@@ -6,12 +6,12 @@ the teacher that brought it.
 
 A convolution is a strided copy of windows (columns) and a batched product. Its gradient with respect to its input is
 again one: seen from the four parities of a pixel, a 5x5 convolution of stride 2 reaches back to 3x3 outputs. Real and
-fake images go through the products together, so weights are read once, and through the normalisation apart. The gradient
-is written out rather than left to autograd: directions need none for weights and updates none for images.
+fake images go through the products together, so weights are read once, and through the normalisation apart. The
+gradient is written out rather than left to autograd: directions need none for weights and updates none for images.
 
-Adam's second moment changes by a thousandth a step, less than half of bfloat16's spacing (1/256), so rounding to nearest
-would freeze it. In that format it is dithered: the threshold of rounding is a public Weyl sequence in the step number
-that starts elsewhere for each weight, equally often up and down as the rest of the number asks.
+Adam's second moment changes by a thousandth a step, less than half of bfloat16's spacing (1/256), so rounding to
+nearest would freeze it. In that format it is dithered: the threshold of rounding is a public Weyl sequence in the step
+number that starts elsewhere for each weight, so it goes up as often as the rest of the number asks.
 """
 
 from __future__ import annotations
@@ -206,8 +206,7 @@ class Pass:
 
     def _matrix(self, name: str) -> Tensor:
         """Weights of a convolution, rounded and filled up as its product takes them."""
-        weights = self.weights[name].to(self.kind)
-        return functional.pad(weights, (0, -weights.shape[2] % self.align, 0, -weights.shape[1] % self.align))
+        return _filled(self.weights[name].to(self.kind), self.align, rows=True)
 
     def _with_labels(self, z: Tensor, layer: int) -> Tensor:
         """Add to (count, n, positions x maps) what label planes and bias bring: (count, n, positions, maps)."""
@@ -216,9 +215,8 @@ class Pass:
         maps = self.inside[layer].to(label.dtype) @ label
         table = torch.cat([maps, bias[:, None, None].expand(-1, 1, maps.shape[2], -1)], 1)
         table = _filled(table.to(self.kind), self.align).flatten(2)
-        return z.baddbmm_(self._hot(), functional.pad(table, (0, 0, 0, -table.shape[1] % self.align))).unflatten(
-            2, (len(self.inside[layer]), -1)
-        )
+        z.baddbmm_(self._hot(), _filled(table, self.align, rows=True))
+        return z.unflatten(2, (len(self.inside[layer]), -1))
 
     def _hot(self) -> Tensor:
         return _filled(self.condition.to(self.kind), self.align)
@@ -260,8 +258,8 @@ class Pass:
         grad = (slope[..., None] * self.weights["last"][:, None, :hidden])[:, :, None]
         grad = self._norm_back(grad, self.high[:, :, None, :hidden], self.high_norm, "dense")[:, :, 0]
         if learn:
-            self.grads["dense"] = torch.bmm(self.flat.mT, grad)
-        below = torch.bmm(grad, dense[:, : self.middle[0, 0].numel()].mT).view_as(self.middle)
+            self.grads["dense"] = torch.bmm(self.flat.to(self.kind).mT, grad.to(self.kind))
+        below = torch.bmm(grad, dense.mT)[..., : self.middle[0, 0].numel()].unflatten(2, self.middle.shape[2:])
         grad = self._norm_back(below, self.middle, self.middle_norm, "second").to(self.kind)
         if learn:
             self._learn(grad, 1, [self.windows])
@@ -306,9 +304,10 @@ def _columns(x: Tensor, size: int, stride: int, pad: int) -> Tensor:
     return windows.permute(0, 1, 2, 3, 5, 6, 4).flatten(1, 3).flatten(2)
 
 
-def _filled(x: Tensor, align: int) -> Tensor:
-    spare = -x.shape[-1] % align
-    return functional.pad(x, (0, spare)) if spare else x
+def _filled(x: Tensor, align: int, rows: bool = False) -> Tensor:
+    """With zeros up to a multiple of columns, and of rows if asked."""
+    spare = (0, -x.shape[-1] % align, 0, -x.shape[-2] % align if rows else 0)
+    return functional.pad(x, spare) if any(spare) else x
 
 
 def _leak(grad: Tensor, out: Tensor) -> Tensor:
@@ -319,9 +318,9 @@ def _to_input(grad: Tensor, turned: Tensor, side: tuple[int, int], align: int) -
     """Gradient of a convolution's input (count, n, *side, channels) from that of its maps (count, n, h, w, maps)."""
     count, n, h, w, _ = grad.shape
     columns = _filled(_columns(grad, 3, 1, 1), align)
-    found = torch.bmm(columns, functional.pad(turned, (0, 0, 0, columns.shape[2] - turned.shape[1])))
-    pixels = found.view(count, n, h, w, 2, 2, -1).permute(0, 1, 2, 4, 3, 5, 6).reshape(count, n, 2 * h, 2 * w, -1)
-    return pixels[:, :, : side[0], : side[1]]
+    found = torch.bmm(columns, _filled(turned, align, rows=True))[..., : turned.shape[2]]
+    pixels = found.unflatten(2, (2, 2, -1)).unflatten(1, (n, h, w)).permute(0, 1, 2, 4, 3, 5, 6)
+    return pixels.reshape(count, n, 2 * h, 2 * w, -1)[:, :, : side[0], : side[1]]
 
 
 def _gradients(recipe: Critics, align: int, inside: Any, weights: Weights, sets: Any) -> Weights:
@@ -344,7 +343,7 @@ def _adam(
     """One step in place (Kingma and Ba 2015): w -= m / (a sqrt(v) + b), `scalars` being a, b and the dither."""
     a, b = scalars[:2].to(weights["last"].dtype)
     for name, w in weights.items():
-        g, m, v = grads[name], first[name], second[name]
+        g, m, v = grads[name].to(w.dtype), first[name], second[name]
         if m.dtype == torch.bfloat16:
             new_m, new_v = beta1 * m.float() + (1 - beta1) * g, beta2 * v.float() + (1 - beta2) * g * g
             m.copy_(new_m)

@@ -6,9 +6,9 @@
     released       V = sum_i v_i + N(0, sigma^2), discrete, for each fake image                          (Algorithm 3)
     student        one step of G from G(z) towards G(z) + gamma g, where g is the sign of V beyond beta N, else 0
 
-A record lies in one part and may turn one teacher's vote over: Delta = 2 sqrt(k) under either relation, mu = 2 sqrt(k Q)/
-sigma after Q fake images. The guarantee even holds for all records of a part together. All that follows V is free
-post-processing: smoothing, other rules, averaging, replay.
+A record lies in one part and may turn one teacher's vote over: Delta = 2 sqrt(k) under either relation, so that
+mu = 2 sqrt(k Q) / sigma after Q fake images. The guarantee even holds for all records of a part together. All that
+follows V is free post-processing: smoothing, other rules, averaging, replay.
 
     >>> from sfumato import Budget, DataSpec
     >>> spec = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
@@ -85,6 +85,7 @@ class DataLens(Method):
     conditional: bool = True
     critic_width: int = 32
     critic_hidden: int = 256
+    critic_norm: bool = True  # batch normalisation, of real and fake images apart
     critic_rate: float = 1e-3
     precision: str = "tf32"
     moments: str = "float32"
@@ -105,7 +106,7 @@ class DataLens(Method):
     def small(self) -> DataLens:
         """The same votes by a few small teachers."""
         few = replace(self, teachers=min(self.teachers, 8), critic_width=4, critic_hidden=8, warmup=1, draws=2)
-        return replace(few, hidden=16, width=8)
+        return replace(few, hidden=8, width=2 if self.generator == "dcgan" else 8, batch=min(self.batch, 4))
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, facts, votes = barrier.spec, barrier.ledger.plan.facts, self.votes()
@@ -139,6 +140,6 @@ class DataLens(Method):
     def _critics(self, spec: DataSpec) -> Critics:
         return Critics(
             spec.shape, len(spec.classes) if self.conditional else 0, width=self.critic_width,
-            hidden=self.critic_hidden, draws=self.draws, rate=self.critic_rate, moments=self.moments,
-            precision=self.precision,
+            hidden=self.critic_hidden, norm=self.critic_norm, draws=self.draws, rate=self.critic_rate,
+            moments=self.moments, precision=self.precision,
         )  # fmt: skip

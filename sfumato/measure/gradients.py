@@ -1,0 +1,318 @@
+"""The sum of clipped gradients of single examples: the question that DP-SGD puts to private data.
+
+A loss is a function of the network and a batch that gives one number for each image, none of which may depend on
+another image:
+
+    def loss(net, images, labels, *public):
+        return cross_entropy(net(images), labels, reduction="none")
+
+    query = per_example(net, loss, clip=1.0)
+    total = barrier.release("gradient", query)              # (P,): noisy sum
+    assign(net, total / expected_batch); optimiser.step()   # any torch optimiser
+
+Randomness of an example (noise levels, augmentation, the partner of a gradient penalty) comes from `draw(n)`: tensors
+of n rows that the loss is handed after the labels. With `copies=K` each image comes K times, with K draws; the average
+gradient of the copies is what is clipped.
+
+Ways to the same numbers: "ghost" (see ghost.py) for ordinary layers; "vmap" for any loss that torch.func can transform,
+such as a gradient penalty written with torch.func.grad; "loop", one example after the other, for the rest, such as one
+written with torch.autograd.grad. "auto" tries them in this order on made-up images and weights, where it compares the
+first with autograd and looks whether examples stay apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from sfumato.errors import InputError
+from sfumato.measure import ghost
+from sfumato.measure.clipping import Clip, Flat
+from sfumato.measure.validate import Held, remembers_examples, unfit_for_ghost, validate
+from sfumato.privacy.bounds import Bound
+
+Loss = Callable[..., Tensor]
+Draw = Callable[[int], tuple[Tensor, ...]]
+Weights = dict[str, Tensor]
+WAYS = ("ghost", "vmap", "loop")
+ROOM = 2**26  # numbers of materialised rows held at once
+BLOCK = 32  # batches are filled up to multiples of this
+HUGE = 1e50  # squared norms from which a float32 weight would lose its digits; such an example counts as zero
+TRIED = 3  # made-up examples
+
+
+def per_example(
+    net: nn.Module, loss: Loss, clip: Clip | float, *, way: str = "auto", copies: int = 1, draw: Draw | None = None,
+    bfloat16: bool = False,
+) -> ClippedGradient:  # fmt: skip
+    """The query whose answer is the sum of clipped gradients of `loss` in the trainable parameters of `net`.
+
+    >>> net = nn.Linear(4, 1)
+    >>> query = per_example(net, lambda net, images, labels: net(images.flatten(1))[:, 0], clip=1.0)
+    >>> query.total(torch.ones(3, 1, 2, 2), torch.zeros(3, dtype=torch.long)).tolist()
+    [1.341640..., 1.341640..., 1.341640..., 1.341640..., 1.341640...]
+    """
+    if way not in ("auto", *WAYS) or copies < 1:
+        raise ValueError(f"Expected way in {('auto', *WAYS)} and copies of at least 1, found {way!r}, {copies}.")
+    validate(net)
+    if not any(p.requires_grad for p in net.parameters()):
+        raise InputError("Expected a network with trainable parameters, found none.")
+    return ClippedGradient(
+        net, loss, Flat(clip) if isinstance(clip, int | float) else clip, way, copies, draw, bfloat16
+    )
+
+
+def assign(net: nn.Module, gradient: Tensor) -> None:
+    """Hand a released gradient (P,), already divided by the public batch size, to the parameters."""
+    parameters = [p for p in net.parameters() if p.requires_grad]
+    for p, piece in zip(parameters, gradient.split([p.numel() for p in parameters]), strict=True):
+        p.grad = piece.view_as(p).to(p)
+
+
+def slack(batch: int) -> float:
+    """How far one example can move the sum over a batch beyond the bound, by rounding, as a part of the bound.
+
+    A float32 sum rounds by a part of its own length, which is `batch` bounds where all gradients agree. Measured there:
+    2.6e-7 for each example; this is near four times as much (`tests/test_measure_gradients.py`).
+    """
+    return (1 + batch) * 2.0**-20
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedGradient:
+    """A bounded sum of gradients. Everything it returns is private: only the barrier may call `total` and `rows`."""
+
+    net: nn.Module
+    loss: Loss
+    clip: Clip
+    way: str = "auto"
+    copies: int = 1
+    draw: Draw | None = None
+    bfloat16: bool = False  # forward and backward in bfloat16, norms and sums in float32
+    _chosen: dict[Any, str] = field(default_factory=dict, repr=False)
+
+    by_class: ClassVar[bool] = False
+
+    @property
+    def bound(self) -> Bound:
+        return self.clip.bound
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """Trainable parameters in the order of the answer."""
+        return {name: p for name, p in self.net.named_parameters() if p.requires_grad}
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers that hold them, in the order that `PerLayer` splits a norm over."""
+        return tuple(dict.fromkeys(_layer(name) for name in self.parameters))
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (sum(p.numel() for p in self.parameters.values()),)
+
+    def answer_shape(self, classes: int) -> tuple[int, ...]:
+        """Shape of the released value; public."""
+        return self.shape
+
+    def total(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
+        """(P,) in float64: the sum of clipped gradients; of an empty batch, zeros.
+
+        A gradient that is no finite number counts as zero. By the ghost way sums are formed in float32, see `slack`.
+        """
+        total = torch.zeros(self.shape, dtype=torch.float64, device=images.device)
+        if len(images) and not self.clip.whole_rows and self._settle(images, public) == "ghost":
+            return total + self._ghost_total(images, labels, public)
+        for rows in self._pieces(images, labels, public):
+            total += self._clipped(rows).sum(0)
+        return total
+
+    def rows(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
+        """(B, P) in float64: the clipped gradients, each by itself."""
+        pieces = [self._clipped(rows) for rows in self._pieces(images, labels, public)]
+        return torch.cat([torch.zeros(0, *self.shape, dtype=torch.float64, device=images.device), *pieces])
+
+    def norms(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
+        """(B,) norms before clipping, private: what a `QuantileClip` votes on."""
+        if len(images) and self._settle(images, public) == "ghost":
+            terms = self._terms(images, labels, public)
+            return sum(term.squared() for term in terms.values())[: len(images)].sqrt()
+        squares = [rows.square().sum(1) for rows in self._pieces(images, labels, public)]
+        return torch.cat([torch.zeros(0, dtype=torch.float64, device=images.device), *squares]).sqrt()
+
+    # The ghost way
+
+    def _ghost_total(self, images: Tensor, labels: Tensor, public: tuple[Any, ...]) -> Tensor:
+        terms = self._terms(images, labels, public)
+        squared = self._by_layer({name: term.squared() for name, term in terms.items()})
+        fine = squared.sum(1) < HUGE
+        fine[len(images) :] = False
+        weights = self.clip.weights(squared).where(fine[:, None], 0)
+        if not bool(fine[: len(images)].all()):
+            for term in terms.values():
+                term.only(fine)
+        place = {layer: weights[:, at] for at, layer in enumerate(self.layers)}
+        pieces = [
+            terms[name].weighted(place[_layer(name)]) if name in terms else p.new_zeros(p.numel())
+            for name, p in self._parts
+        ]
+        return torch.cat(pieces).double()
+
+    def _terms(
+        self, images: Tensor, labels: Tensor, public: tuple[Any, ...], block: int = BLOCK
+    ) -> dict[str, ghost.Term]:
+        """Of all examples, and of those that fill the block up."""
+        validate(self.net)
+        batch = self._filled(images, labels, block)
+        with torch.enable_grad(), self._precision(images):
+            records, _ = ghost.record(self.net, lambda: self._losses(self.net, batch, public))
+        return ghost.terms(records, len(batch[0]) // self.copies, self.copies)
+
+    def _by_layer(self, squares: dict[str, Tensor]) -> Tensor:
+        """Squared norms of parameters -> (B, layers)."""
+        order, first = {layer: at for at, layer in enumerate(self.layers)}, next(iter(squares.values()))
+        found = torch.zeros(len(first), len(order), dtype=torch.float64, device=first.device)
+        for name, square in squares.items():
+            found[:, order[_layer(name)]] += square
+        return found
+
+    # Materialised rows
+
+    def _pieces(self, images: Tensor, labels: Tensor, public: tuple[Any, ...]) -> Iterator[Tensor]:
+        """Gradients in float64, a piece of the batch at a time."""
+        if not len(images):
+            return
+        way, step = self._settle(images, public), max(1, ROOM // self.shape[0])
+        for some in zip(images.split(step), labels.split(step), strict=True):
+            yield self._raw(way, *some, public, min(step, BLOCK)).double()
+
+    def _raw(self, way: str, images: Tensor, labels: Tensor, public: tuple[Any, ...], block: int) -> Tensor:
+        if way == "ghost":
+            terms = self._terms(images, labels, public, block)
+            count = -(-len(images) // block) * block
+            rows = [terms[n].rows() if n in terms else p.new_zeros(count, p.numel()) for n, p in self._parts]
+            return torch.cat(rows, 1)[: len(images)]
+        validate(self.net)
+        weights = {f"net.{name}": p.detach() for name, p in self._parts}
+        one_by_one, block = (_vmap, block) if way == "vmap" else (_loop, 1)
+        batch = tuple(t.unflatten(0, (-1, self.copies)) for t in self._filled(images, labels, block))
+        with torch.enable_grad(), self._precision(images):
+            return one_by_one(self._held(public), weights, batch)[: len(images)]
+
+    def _clipped(self, rows: Tensor) -> Tensor:
+        """Rows made finite, sparsified where the clip says so, and shortened, in float64."""
+        rows = self.clip.keep(rows.where(rows.isfinite().all(1, keepdim=True), 0))
+        sizes = [p.numel() for _, p in self._parts]
+        squares = [piece.square().sum(1) for piece in rows.split(sizes, 1)]
+        weights = self.clip.weights(self._by_layer(dict(zip(self.parameters, squares, strict=True))))
+        at = torch.tensor([self.layers.index(_layer(name)) for name in self.parameters], device=rows.device)
+        return rows * weights[:, at].repeat_interleave(torch.tensor(sizes, device=rows.device), 1)
+
+    # What all ways share
+
+    @property
+    def _parts(self) -> list[tuple[str, nn.Parameter]]:
+        return list(self.parameters.items())
+
+    def _batch(self, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
+        """Every image `copies` times, copies of one image together, with their draws."""
+        like = next(iter(self.parameters.values()))
+        images, labels = images.to(like), labels.to(like.device)
+        if self.copies > 1:
+            images, labels = (t.repeat_interleave(self.copies, 0) for t in (images, labels))
+        drawn = self.draw(len(images)) if self.draw else ()
+        return (images, labels, *(t.to(like.device) for t in drawn))
+
+    def _filled(self, images: Tensor, labels: Tensor, block: int) -> tuple[Tensor, ...]:
+        """The batch with its first examples again up to a multiple of `block`; their gradients are not used.
+
+        Small batches of other sizes may be computed by other kernels, whose rounding can switch a ReLU of another
+        example: without a record the gradients of the others would not stay the same.
+        """
+        batch, count = self._batch(images, labels), len(images)
+        if count % block == 0:
+            return batch
+        places = torch.arange(-(-count // block) * block, device=batch[0].device) % count
+        return tuple(t.unflatten(0, (count, self.copies))[places].flatten(0, 1) for t in batch)
+
+    def _losses(self, net: nn.Module, batch: tuple[Tensor, ...], public: tuple[Any, ...]) -> Tensor:
+        losses = self.loss(net, *batch, *public)
+        if losses.shape != batch[1].shape[:1]:
+            raise InputError(f"Expected one loss for each of {len(batch[1])} images, found {tuple(losses.shape)}.")
+        return losses.float() / self.copies if losses.dtype != torch.float64 else losses / self.copies
+
+    def _held(self, public: tuple[Any, ...]) -> Held:
+        return Held(self.net, lambda net, *batch: self._losses(net, batch, public))
+
+    def _precision(self, images: Tensor) -> AbstractContextManager[Any]:
+        return torch.autocast(images.device.type, torch.bfloat16) if self.bfloat16 else nullcontext()
+
+    # The choice of a way: by shapes alone, never by private data
+
+    def _settle(self, images: Tensor, public: tuple[Any, ...]) -> str:
+        place = (images.shape[1:], str(images.device))
+        if place not in self._chosen:
+            self._chosen[place] = self._choose(images, public)
+        return self._chosen[place]
+
+    def _choose(self, images: Tensor, public: tuple[Any, ...]) -> str:
+        batch = self._batch(*_made_up(images))
+        changed = (torch.cat([1 - batch[0][: self.copies], batch[0][self.copies :]]), *batch[1:])
+        held = self._held(public)
+        with torch.enable_grad():
+            if remembers_examples(held, batch, changed):
+                raise InputError("Expected a network without memory of its examples, found buffers that they change.")
+            against = {}
+            for way in WAYS if self.way == "auto" else (self.way,):
+                if way == "ghost":
+                    found = unfit_for_ghost(held, batch, changed, TRIED)
+                else:
+                    found = self._fails(way, images, public)
+                if found is None:
+                    return way
+                against[way] = found
+        raise InputError(f"Expected a loss with gradients by example, found {against}.")
+
+    def _fails(self, way: str, images: Tensor, public: tuple[Any, ...]) -> str | None:
+        try:
+            self._raw(way, *_made_up(images), public, 1)
+        except RuntimeError as error:
+            return str(error).splitlines()[0]
+        return None
+
+
+def _layer(parameter: str) -> str:
+    return parameter.rpartition(".")[0]
+
+
+def _made_up(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Images and labels of the right shape that have nothing to do with the data."""
+    random = torch.Generator().manual_seed(0)
+    made = torch.rand(TRIED, *images.shape[1:], generator=random)
+    return made.to(images), torch.zeros(TRIED, dtype=torch.long, device=images.device)
+
+
+def _vmap(held: Held, weights: Weights, batch: tuple[Tensor, ...]) -> Tensor:
+    """(B, P): torch.func's gradients by example; an example is a batch of its copies."""
+
+    def one(weights: Weights, *example: Tensor) -> Tensor:
+        return torch.func.functional_call(held, weights, example).sum()
+
+    by_example = torch.func.vmap(torch.func.grad(one), in_dims=(None, *[0] * len(batch)), randomness="different")
+    return torch.cat([g.flatten(1) for g in by_example(weights, *batch).values()], 1)
+
+
+def _loop(held: Held, weights: Weights, batch: tuple[Tensor, ...]) -> Tensor:
+    """(B, P): one example after the other."""
+    leaves = {name: w.requires_grad_() for name, w in weights.items()}
+    rows = []
+    for example in zip(*batch, strict=True):
+        loss = torch.func.functional_call(held, leaves, example).sum()
+        slopes = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True, materialize_grads=True)
+        rows.append(torch.cat([s.flatten() for s in slopes]))
+    return torch.stack(rows)
