@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -47,10 +47,12 @@ TRIED = 3  # made-up examples
 
 
 def per_example(
-    net: nn.Module, loss: Loss, clip: Clip | float, *, way: str = "auto", copies: int = 1, draw: Draw | None = None,
-    bfloat16: bool = False,
+    net: nn.Module, loss: Loss, clip: Clip | float, *, batch: int = 0, way: str = "auto", copies: int = 1,
+    draw: Draw | None = None, bfloat16: bool = False,
 ) -> ClippedGradient:  # fmt: skip
     """The query whose answer is the sum of clipped gradients of `loss` in the trainable parameters of `net`.
+
+    `batch`, the expected number of examples, sets the slack of its bound; a barrier asks for one.
 
     >>> net = nn.Linear(4, 1)
     >>> query = per_example(net, lambda net, images, labels: net(images.flatten(1))[:, 0], clip=1.0)
@@ -63,7 +65,7 @@ def per_example(
     if not any(p.requires_grad for p in net.parameters()):
         raise InputError("Expected a network with trainable parameters, found none.")
     return ClippedGradient(
-        net, loss, Flat(clip) if isinstance(clip, int | float) else clip, way, copies, draw, bfloat16
+        net, loss, Flat(clip) if isinstance(clip, int | float) else clip, way, copies, draw, bfloat16, batch
     )
 
 
@@ -83,6 +85,16 @@ def slack(batch: int) -> float:
     return (1 + batch) * 2.0**-20
 
 
+def bound_for(clip: Clip | float, batch: int) -> Bound:
+    """The bound of a sum of about `batch` clipped gradients, with the slack for rounding; for the plan.
+
+    A Poisson batch is larger than twice its expectation and a hundred less often than once in e^35. Rounding the sum
+    of up to 2^28 parameters to the grid adds less than 2^-10.
+    """
+    bound = (Flat(clip) if isinstance(clip, int | float) else clip).bound
+    return replace(bound, slack=slack(2 * batch + 100) + 2.0**-10) if batch else bound
+
+
 @dataclass(frozen=True, eq=False)
 class ClippedGradient:
     """A bounded sum of gradients. Everything it returns is private: only the barrier may call `total` and `rows`."""
@@ -94,13 +106,14 @@ class ClippedGradient:
     copies: int = 1
     draw: Draw | None = None
     bfloat16: bool = False  # forward and backward in bfloat16, norms and sums in float32
+    batch: int = 0
     _chosen: dict[Any, str] = field(default_factory=dict, repr=False)
 
     by_class: ClassVar[bool] = False
 
     @property
     def bound(self) -> Bound:
-        return self.clip.bound
+        return bound_for(self.clip, self.batch)
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato.data.private import PrivateImages, Records, records
-from sfumato.privacy.bounds import BoundedSum, Summed
+from sfumato.privacy.bounds import Bound, BoundedSum, Summed
 from sfumato.privacy.held import Held, Parts, PartSum, Recipe, hide, inside
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.noise import Noise
@@ -55,13 +55,19 @@ class Barrier:
         if query.bound != crossing.bound or held != crossing.held:
             raise ValueError(f"Expected {crossing.bound} as planned for crossing '{name}', found {query.bound}"
                              f"{', of held parts' if held else ''}.")  # fmt: skip
+        if isinstance(query.bound, Bound) and not isinstance(query, BoundedSum | PartSum) and not query.bound.slack:
+            raise ValueError("Expected a bound with slack for a query that sums its own terms, found none.")
         if isinstance(query, PartSum):
             total = self._of_parts(name, crossing, query, public)
         else:
             taking_part = crossing.sampler.draw(self._inside.units, self.noise)
             total = self._inside.total(name, query, self._ranks.share(taking_part), public)
         # With several ranks each has a part of the sum; one of them adds the noise, and all get the same answer.
-        return self._ranks.same(crossing.mechanism(self._ranks.sum(total), crossing.bound, self.noise))
+        total = self._ranks.sum(total)
+        if not isinstance(query, BoundedSum | PartSum):
+            # Terms that were projected one by one lie on the grid already. The noise lies on it, so others must too.
+            total = torch.round(total / crossing.bound.grid) * crossing.bound.grid
+        return self._ranks.same(crossing.mechanism(total, crossing.bound, self.noise))
 
     def hold(self, recipe: Recipe, parts: int) -> Held:
         """Split the data into `parts` by a secret hash, each with a private state made by a public recipe."""
@@ -112,8 +118,7 @@ class _Inside:
         for start in range(0, len(units), self._microbatch):
             add(total, query, units[start : start + self._microbatch], public)
             self._tick(name, min(1.0, (start + self._microbatch) / len(units)))
-        # What was projected term by term lies on the grid already; the noise lies on it, so the rest must come to it.
-        return total if isinstance(query, BoundedSum) else torch.round(total / query.bound.grid) * query.bound.grid
+        return total
 
     @torch.no_grad()
     def _add_records(self, total: Tensor, query: BoundedSum | Summed, rows: NDArray[np.int64], public: tuple[Any, ...]) -> None:

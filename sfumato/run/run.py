@@ -61,7 +61,7 @@ class Run:
             raise InputError(f"Expected --seed from 0 to 2^63 - 1, found {self.seed}.")
         self.kept: dict[str, Any] = {}  # released values, under the names of their crossings
         self.pictures: dict[str, Any] = {}  # previews: made of released values, shown once the ledger counts those
-        self._stepping = False
+        self._stepping, self._spent = False, ""
         self._step: dict[str, Any] | None = None
         self._stop = threading.Event()
         if self.folder and self.path.exists():
@@ -100,7 +100,7 @@ class Run:
         throttle, took = Throttle(max(self.every, SELDOM) if heavy else self.every), QUICK if heavy else 0.0
         for step in range(first, total):
             yield step
-            self.progress.advance(step + 1, self._note())
+            self.progress.advance(step + 1, self._note(step, total))
             if self._agreed(throttle.due() or (took < QUICK and any(p.waiting for p in self.pictures.values()))):
                 began = time.monotonic()
                 self._keep(step + 1, state)
@@ -155,8 +155,11 @@ class Run:
             states = {block: s for file in found for block, s in file[name]["states"].items()}
             parts.load_state_dict(found[0][name] | {"states": states})
 
-    def _note(self) -> str:
-        return f"epsilon {self.ledger.epsilon():.3g}" if self.ledger else ""
+    def _note(self, step: int, total: int) -> str:
+        """What was spent so far; found anew a hundred times in a run, since that may take longer than a step."""
+        if self.ledger and (step % max(1, total // 100) == 0 or step == total - 1 or not self._spent):
+            self._spent = f"epsilon {self.ledger.epsilon():.3g}"
+        return self._spent
 
     def save(self) -> None:
         """Write the checkpoint, if there is a folder for it and the run is still ours."""
