@@ -96,7 +96,9 @@ def _barrier(box: PrivateImages, run: Run) -> Barrier:
                    ranks=run.ranks)  # fmt: skip
 
 
-def assist(method: Method, data: PrivateImages | Any, budget: Budget, run: Run, public: PublicImages | None = None) -> None:
+def assist(
+    method: Method, data: PrivateImages | Any, budget: Budget, run: Run, public: PublicImages | None = None
+) -> None:
     """Do the share of a rank other than the first, which keeps the books, in the same run of `synthesize`."""
     from sfumato.privacy.ledger import Ledger
 
@@ -115,7 +117,8 @@ def audit_first(method: Method, plan: Plan, public: PublicImages | None) -> None
     asked = (type(method), tuple(sorted(method.settings().items())), method.labels.kind, shape)
     if asked in _AUDITED:
         return
-    failed = [row for row in level0(method.small(), plan.data, plan.budget, plan=plan, public=public).rows if not row.ok]
+    report = level0(method.small(), plan.data, plan.budget, plan=plan, public=public)
+    failed = [row for row in report.rows if not row.ok]
     if failed:
         why = f"{failed[0].check}, {failed[0].detail}"
         raise AuditFailed(f"{plan.method} is refused by its audit before anything is spent: {why}.")
@@ -194,20 +197,16 @@ def budget_of(
 
 def methods() -> list[dict[str, Any]]:
     """The method table, with each method's settings and defaults."""
-    from sfumato.methods import TABLE, load_class
+    from sfumato.methods import RELEASABLE, TABLE, load_class
 
     return [
         {"name": row.name, "site": row.site.name, "barrier": str(row.site), "family": row.family, "paper": row.paper,
-         "public_data": row.public_data, "status": row.status, "settings": load_class(row)().settings()}
+         "framework": row.framework, "axes": list(row.axes), "relations": list(row.relations),
+         "sensitivity": row.sensitivity, "releasable": RELEASABLE[row.site][0],
+         "attacker_sees": RELEASABLE[row.site][1], "public_data": row.public_data, "status": row.status,
+         "settings": load_class(row)().settings()}
         for row in TABLE
     ]  # fmt: skip
-
-
-def recipes(name: str | None = None) -> list[dict[str, Any]]:
-    """The recipes, or the one of this name: a method with its settings, a budget, and where they come from."""
-    from sfumato.recipes import RECIPES, find
-
-    return [recipe.to_json() for recipe in (RECIPES.values() if name is None else [find(name)])]
 
 
 def make_method(name: str, settings: Mapping[str, str] | None = None, labels: str | None = None,

@@ -14,7 +14,11 @@ __all__ = ["TABLE", "Method", "Row", "find", "load_class"]
 
 @dataclass(frozen=True)
 class Row:
-    """What a reader of `sfumato methods` sees."""
+    """What a reader of `sfumato methods` sees.
+
+    `axes` are those of the survey's figure 2: density (explicit, implicit), critic (learnable, static), objective
+    (distribution-wise, point-wise) and objective again (tractable, approximate).
+    """
 
     name: str
     module: str
@@ -22,8 +26,21 @@ class Row:
     site: Site
     family: str
     paper: str
-    public_data: str
+    framework: str  # Gaussian mechanism, DP-SGD or PATE
+    axes: tuple[str, str, str, str]
+    public_data: str  # "not used", "optional" or "needed"
     status: str
+    relations: tuple[str, ...] = ("add-remove", "replace-one")
+    sensitivity: str = "global"
+
+
+# What may leave at each site beside generator and images, and what its attacker is assumed to see.
+RELEASABLE = {
+    Site.B1: ("the noisy measurement", "every release of the barrier, generator, images"),
+    Site.B2: ("the critic, which is trained privately", "all noisy gradients or votes, critic, generator, images"),
+    Site.B3: ("nothing", "all noisy gradients with respect to the fakes, generator, images; no critic"),
+    Site.B4: ("nothing: the generator is the release", "all noisy gradients, generator, images"),
+}
 
 
 TABLE = (
@@ -34,6 +51,8 @@ TABLE = (
         site=Site.B3,
         family="teachers vote on gradients",
         paper="Wang, Wu, Long, Rimanic, Zhang, Li: DataLens (CCS 2021)",
+        framework="PATE",
+        axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
         status="sound",
     ),
@@ -44,6 +63,8 @@ TABLE = (
         site=Site.B1,
         family="mean embedding, one release",
         paper="Harder, Adamczewski, Park: DP-MERF (AISTATS 2021)",
+        framework="Gaussian mechanism",
+        axes=("implicit", "static", "distribution-wise", "approximate"),
         public_data="not used",
         status="sound",
     ),
