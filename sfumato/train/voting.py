@@ -15,6 +15,7 @@ from sfumato.accounting.gaussian import mu_of
 from sfumato.accounting.paper import datalens, datalens_queries
 from sfumato.generators import KINDS
 from sfumato.generators.base import LAWS, Generator
+from sfumato.generators.labels import allot
 from sfumato.measure import histograms
 from sfumato.measure.votes import Compression
 from sfumato.privacy.plan import Plan, crossing, within
@@ -128,8 +129,7 @@ def student(method: DataLens, spec: DataSpec, weights: Sequence[float] | None, r
 
 
 def asked(net: Generator, batch: int, run: Run, step: int) -> tuple[Tensor, Tensor]:
-    """Latents and labels of a step's fake images, in the public proportions of the labels."""
+    """Latents and labels of a step's fake images, in the public proportions of the labels as far as they go."""
     random = run.generator("fakes", step)
     z = net.latents(batch, random)
-    labels = torch.multinomial(torch.tensor(net.label_weights), batch, replacement=True, generator=random)
-    return z.to(run.device), labels.to(run.device)
+    return z.to(run.device), allot(batch, net.label_weights, random).to(run.device)
