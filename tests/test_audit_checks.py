@@ -159,3 +159,17 @@ def test_a_partition_canary_attains_its_mu():
     honest = run(game, runs=6000, alpha=1e-3)
     assert honest.ok and honest.errors.mu > 0.7
     assert not run(replace(game, profile=accountant.ExactGaussian(0.5)), runs=2000, alpha=1e-3).ok
+
+
+def test_places_serve_replacement_and_contents_removal():
+    by_place = lambda names: [frozenset({i % 7}) for i in range(len(names))]  # noqa: E731
+    by_name = lambda names: [frozenset({name[0] % 7}) for name in names]  # noqa: E731
+    cases = [(by_place, Relation.REPLACE_ONE, True), (by_place, Relation.ADD_REMOVE, False)]
+    for parts, relation, ok in [*cases, (by_name, Relation.ADD_REMOVE, True)]:
+        subject = Subject(name="p", parts=parts, relation=relation)
+        assert checks.paired_partition(subject, np.random.default_rng(3)).ok is ok
+
+
+def test_of_answers_side_by_side_the_one_that_moved_most_counts():
+    gap = np.array([[1.0, 0.0], [3.0, 4.0]])
+    assert checks.furthest(gap, 2).tolist() == [[0.0, 0.0], [3.0, 4.0]] and checks.furthest(gap, 1) is gap

@@ -15,20 +15,23 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from sfumato.accounting.budget import Budget
 from sfumato.audit import endtoend, step
+from sfumato.audit.alike import equal, kinds
 from sfumato.audit.bounds import SIGNIFICANCE
-from sfumato.audit.crossings import contributions, subject_of, wild_subject, with_unit, without_unit
+from sfumato.audit.crossings import subject_of, wild_subject, with_unit, without_unit
 from sfumato.audit.examine import examine
+from sfumato.audit.parts import turned_subject, votes_subject
 from sfumato.audit.report import Report
-from sfumato.audit.subject import Finding, Random
+from sfumato.audit.subject import Finding, Random, Subject
 from sfumato.audit.watch import Asked, Made, Seen, learn, made_up
 from sfumato.audit.whole import canary
 from sfumato.data.public import PublicImages
 from sfumato.errors import OverBudget
+from sfumato.privacy.held import PartSum
 from sfumato.privacy.plan import Plan
+from sfumato.privacy.samplers import Everyone
 from sfumato.types import DataSpec, Images, Unit
 
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
@@ -42,7 +45,7 @@ def check(
     """Audit a method on made-up records of the shape that `spec` describes.
 
     Args:
-        method: any `Method`; it is run briefly against a barrier that writes down every crossing.
+        method: any `Method`; at its `small()` size it is run briefly against a barrier that writes everything down.
         spec: the public description of the data it would get; small images of three classes otherwise.
         budget: what the plan is made for; epsilon 4 otherwise, where games need few draws.
         level: 0 for deterministic checks, 1 to add a game against each crossing, 2 one against the whole plan.
@@ -57,6 +60,7 @@ def check(
     except Exception as error:
         return Report(name, (Finding("plan", 0, False, f"no plan from the public spec alone: {_short(error)}"),))
     rows = [_within(plan, budget), _signature(method)]
+    method = method.small() if hasattr(method, "small") else method
     made = made_up(spec, random)
     seen = learn(method, plan, made, seed=seed, public=public)
     if public is None and isinstance(seen.error, ValueError | TypeError | AttributeError):
@@ -118,7 +122,7 @@ def _used(seen: Seen, plan: Plan) -> Finding:
 
 def _blind(method: Any, plan: Plan, seen: Seen, seed: int, public: Any) -> Finding:
     blind = learn(method, plan, None, seed=seed, public=public)
-    same = blind.error is None and blind.barrier.shapes == seen.barrier.shapes and _equal(blind, seen)
+    same = blind.error is None and blind.barrier.shapes == seen.barrier.shapes and equal(blind, seen)
     said = "without data it does the same" if same else "without data, but with the same answers, it does another thing"
     said = _short(blind.error) if blind.error else said
     return Finding("blind barrier", 0, same, said)
@@ -137,41 +141,10 @@ def _paired(method: Any, plan: Plan, made: Made, seen: Seen, random: Random, see
         if again.error is not None or again.barrier.shapes != seen.barrier.shapes:
             why = _short(again.error) if again.error else "other crossings or shapes"
             return Finding("fixed tape", 0, False, f"with one record {kind}: {why}")
-        if not _equal(again, seen):
+        if not equal(again, seen):
             said = f"with one record {kind}, under the same tape of answers, queries or weights differ"
             return Finding("fixed tape", 0, False, said)
     return Finding("fixed tape", 0, True, "neighbours look the same under one tape of answers")
-
-
-def _equal(one: Seen, two: Seen) -> bool:
-    """Whether weights, public arguments of all crossings and what the queries compute agree bit by bit."""
-    if (one.weights is None) != (two.weights is None):
-        return False
-    if one.weights is not None and two.weights is not None:
-        same = one.weights.keys() == two.weights.keys()
-        if not same or not all(torch.equal(one.weights[k], two.weights[k]) for k in one.weights):
-            return False
-    pairs = zip(one.barrier.asked, two.barrier.asked, strict=True)
-    given = all(_alike(x, y) for a, b in pairs for x, y in zip(a.public, b.public, strict=True))
-    return given and all(map(np.array_equal, _probed(one), _probed(two)))
-
-
-def _probed(seen: Seen) -> list[np.ndarray]:
-    """What the queries compute on the same few records, once learning is over: a value kept inside would show."""
-    probe = made_up(seen.barrier.spec, np.random.default_rng(17), 3)
-    return [contributions(a.query, probe, a.public).numpy() for a in _kinds(seen)]
-
-
-def _alike(one: Any, two: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return isinstance(two, torch.Tensor) and torch.equal(one, two)
-    if isinstance(one, dict):
-        return isinstance(two, dict) and one.keys() == two.keys() and all(_alike(one[k], two[k]) for k in one)
-    if isinstance(one, list | tuple):
-        return isinstance(two, list | tuple) and len(one) == len(two) and all(map(_alike, one, two))
-    if isinstance(one, torch.nn.Module):
-        return isinstance(two, torch.nn.Module) and _alike(one.state_dict(), two.state_dict())
-    return bool(one == two) if isinstance(one, int | float | str | bool | None) else True
 
 
 def _one_too_many(method: Any, plan: Plan, made: Made, seed: int, public: Any) -> Finding:
@@ -183,22 +156,25 @@ def _one_too_many(method: Any, plan: Plan, made: Made, seed: int, public: Any) -
     return Finding("one too many", 0, True, "a use beyond the plan is refused")
 
 
-def _kinds(seen: Seen) -> list[Asked]:
-    """The first and the last use of each crossing."""
-    first = {a.name: a for a in reversed(seen.barrier.asked)}
-    last = {a.name: a for a in seen.barrier.asked}
-    return [*first.values(), *(a for n, a in last.items() if a is not first[n])]
+def _subjects(asked: Asked, plan: Plan, again: bool) -> list[Subject]:
+    """A crossing on made-up records, and with rows of the worst kind.
+
+    With `again`, noise, sampling and partition were looked at already, while what is asked may have changed.
+    """
+    held = isinstance(asked.query, PartSum)
+    if again and held:
+        return [replace(votes_subject(asked, plan, ("random",)), nothing=(), inclusion=None, parts=None)]
+    subject, wild = (votes_subject, turned_subject) if held else (subject_of, wild_subject)
+    first = subject(asked, plan)
+    return [replace(first, nothing=(), inclusion=None) if again else first, wild(asked, plan)]
 
 
 def _each(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
     rows: list[Finding] = []
     done: set[str] = set()
-    for asked in _kinds(seen):
-        subject = subject_of(asked, plan)
-        if asked.name in done:  # noise and sampling were looked at already; what is asked may have changed
-            subject = replace(subject, nothing=(), inclusion=None)
+    for asked in kinds(seen):
         try:
-            found = examine(subject, seed=seed) + examine(wild_subject(asked, plan), seed=seed)
+            found = [f for s in _subjects(asked, plan, asked.name in done) for f in examine(s, seed=seed)]
         except Exception as error:
             found = [Finding("query", 0, False, f"the query failed on made-up records: {_short(error)}")]
         done.add(asked.name)
@@ -206,12 +182,31 @@ def _each(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
     return rows
 
 
+def _played(asked: Asked, plan: Plan, random: Random, draws: int, alpha: float) -> step.Played | None:
+    """Against the worst neighbours: of held parts, one whose terms turn over."""
+    subject = turned_subject(asked, _at_one(plan, asked.name)) if isinstance(asked.query, PartSum) else None
+    return step.play(subject or subject_of(asked, plan), random, draws, alpha)
+
+
+def _at_one(plan: Plan, name: str) -> Plan:
+    """The plan with noise at which one use of a crossing claims mu = 1.
+
+    One of thousands of votes claims too little to be refuted; its own noise is looked at by level 0 and 2.
+    """
+    c = plan.crossings[name]
+    mu = c.event(plan.budget.relation).sensitivity / c.mechanism.std(c.bound)
+    if mu >= 1:
+        return plan
+    scaled = replace(c, sampler=Everyone(), mechanism=type(c.mechanism)(c.mechanism.multiplier * mu))
+    return replace(plan, crossings={**plan.crossings, name: scaled})
+
+
 def _games(plan: Plan, seen: Seen, random: Random, level: int, draws: int, runs: int) -> list[tuple[str, step.Played]]:
     firsts = {a.name: a for a in reversed(seen.barrier.asked)}
     if level < 1 or not firsts:
         return []
     alpha = SIGNIFICANCE / (len(firsts) + (level >= 2))
-    games = [(f"{n}: step audit", step.play(subject_of(a, plan), random, draws, alpha)) for n, a in firsts.items()]
+    games = [(f"{n}: step audit", _played(a, plan, random, draws, alpha)) for n, a in firsts.items()]
     if level >= 2:
         games.append(("whole plan", endtoend.run(canary(plan, firsts, random, runs), runs, alpha)))
     return [(name, game) for name, game in games if game is not None]

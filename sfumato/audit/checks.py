@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from sfumato.audit.subject import Finding, Pair, Random, Rows, Subject
+from sfumato.accounting.budget import Relation
+from sfumato.audit.subject import Array, Finding, Pair, Random, Rows, Subject
 
 ROUNDING = 1 + 1e-9  # of the auditor's own arithmetic
 REAL_NAMES = ("data", "record", "real", "label", "images", "batch", "private")
@@ -26,11 +27,21 @@ def worst(subject: Subject, random: Random) -> tuple[Pair | None, float, str]:
             return pair, np.inf, f"the shapes {one.shape} and {two.shape} differ"
         if not (np.isfinite(one).all() and np.isfinite(two).all()):
             return pair, np.inf, "the answer is not finite"
-        moved = float(np.linalg.norm(one - two))
+        moved = float(np.linalg.norm(furthest(two - one, subject.queries)))
         ratio = moved / subject.declared[pair.relation]
         if ratio > found[1]:
             found = (pair, ratio, f"moved the answer by {moved:.4g}")
     return found
+
+
+def furthest(gap: Array, queries: int) -> Array:
+    """A difference of answers with all zero but the query that moved most."""
+    if queries == 1:
+        return gap
+    far = int(np.linalg.norm(gap.reshape(queries, -1), axis=1).argmax())
+    kept = np.zeros_like(gap)
+    kept.reshape(queries, -1)[far] = gap.reshape(queries, -1)[far]
+    return kept
 
 
 def sensitivity(subject: Subject, random: Random) -> Finding | None:
@@ -138,19 +149,25 @@ def touched(subject: Subject, random: Random) -> Finding | None:
 
 
 def paired_partition(subject: Subject, random: Random) -> Finding | None:
-    """Adding or removing a unit leaves every other one where it was."""
+    """Adding or removing a unit leaves every other one where it was; replacing one leaves all of them."""
     if subject.parts is None:
         return None
     names = identities(random)
-    before = dict(zip(names, subject.parts(names), strict=True))
-    for fewer in (names[1:], names[:-1], [*names[:50], *names[51:]]):
-        after = dict(zip(fewer, subject.parts(fewer), strict=True))
-        moved = {n for n in fewer if before[n] != after[n]}
+    if subject.relation is Relation.REPLACE_ONE:
+        how, others = "replacing", [[*names[:j], random.bytes(16), *names[j + 1 :]] for j in (0, 50, len(names) - 1)]
+        same = [list(zip(range(len(names)), range(len(names)), strict=True))] * 3
+    else:
+        how, gone = "removing", (0, 50, len(names) - 1)
+        others = [names[:j] + names[j + 1 :] for j in gone]
+        same = [[(i, i - (i > j)) for i in range(len(names)) if i != j] for j in gone]
+    before = subject.parts(names)
+    for other, places in zip(others, same, strict=True):
+        after = subject.parts(other)
+        moved = [before[i] | after[j] for i, j in places if before[i] != after[j]]
         if moved:
-            parts = set().union(*(before[n] | after[n] for n in moved))
-            said = f"removing one of {len(names)} records changed {len(parts)} teachers"
+            said = f"{how} one of {len(names)} records changed {len(frozenset().union(*moved))} teachers"
             return Finding("paired partition", 0, False, said)
-    return Finding("paired partition", 0, True, f"removing one of {len(names)} records moved no other")
+    return Finding("paired partition", 0, True, f"{how} one of {len(names)} records moved no other")
 
 
 def identities(random: Random, count: int = 500) -> list[bytes]:
@@ -166,7 +183,7 @@ def other_teachers(subject: Subject, random: Random) -> Finding | None:
     for pair in subject.pairs(random):
         one, two = subject.teachers(pair.one), subject.teachers(pair.two)
         most = max(most, sum(not _same(a, b) for a, b in zip(one, two, strict=True)))
-    return Finding("teachers moved", 0, most <= 1, f"one record moved {most} teachers; 1 is allowed")
+    return Finding("teachers moved", 0, most <= 1, f"one record moved up to {most} teachers; 1 is allowed")
 
 
 def draws(subject: Subject, random: Random) -> Finding | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,33 +25,41 @@ from sfumato.types import DataSpec
 KINDS = ("random", "antipodal", "zero", "white", "constant", "tie", "duplicate")
 WILD = ("nan", "infinite", "huge", "tiny", "opposite")  # rows that a contribution might return, right or wrong
 NARROW = 16  # coordinates that are drawn as they are; wider differences are drawn along themselves
+WHOLE = 2e7  # values of whole-number noise that are drawn as they are
 
 
-def subject_of(asked: Asked, plan: Plan) -> Subject:
-    """The crossing as a subject."""
-    crossing, spec = plan.crossings[asked.name], plan.data
-    inside = _Inside(asked, plan)
-    shape = asked.query.answer_shape(len(spec.classes))
+def claims(name: str, plan: Plan) -> dict[str, Any]:
+    """What a crossing says of itself, as a subject has it."""
+    crossing = plan.crossings[name]
     discrete = crossing.mechanism.kind == "discrete-gaussian"
 
     def curve(relation: Relation) -> Curve:
         return curve_of(accountant.profile([replace(crossing, sampler=Everyone()).event(relation, 1)]))
 
-    return Subject(
-        name=asked.name,
+    return dict(
         relation=plan.budget.relation,
         declared={r: crossing.event(r).sensitivity for r in Relation},
         sigma=crossing.mechanism.std(crossing.bound),
         discrete=discrete,
         curve=curve if discrete else None,  # smooth enough for a Gaussian only where its scale is large
         grid=crossing.bound.grid,
+    )
+
+
+def subject_of(asked: Asked, plan: Plan) -> Subject:
+    """The crossing as a subject."""
+    crossing, spec = plan.crossings[asked.name], plan.data
+    inside = _Inside(asked, plan)
+    return Subject(
+        name=asked.name,
         pairs=lambda random: image_pairs(spec, random),
         exact=inside.exact,
         release=inside.release,
-        projected=lambda exact, direction, n: inside.projected(exact, direction, n, shape),
+        projected=inside.projected,
         nothing=(None,),
         rows=inside.rows(spec),
         inclusion=inside.inclusion() if crossing.sampler.rate < 1 else None,
+        **claims(asked.name, plan),
     )
 
 
@@ -84,9 +93,22 @@ def wild_subject(asked: Asked, plan: Plan) -> Subject:
     return Subject(name=f"{asked.name}, wild rows", declared=declared, pairs=pairs, exact=exact)
 
 
+VALUES = {"nan": torch.nan, "infinite": torch.inf, "huge": 1e30, "tiny": 1e-30, "opposite": -1.0, "turned": -1e30}
+
+
 def _wild(row: Tensor, kind: str) -> Tensor:
-    values = {"nan": torch.nan, "infinite": torch.inf, "huge": 1e30, "tiny": 1e-30, "opposite": -1.0}
-    return row * 0 + values[kind] if kind else row
+    return row * 0 + VALUES[kind] if kind else row
+
+
+def along(crossing: Crossing, noise: Any, exact: Array, direction: Array, n: int) -> Array:
+    """Draws of the real mechanism along a direction: on its few coordinates, or, since Gaussian noise looks the same
+    from every side, on the length along it."""
+    used, bound = np.flatnonzero(direction), crossing.bound
+    if len(used) <= NARROW or (bound.integer and n * len(used) <= WHOLE):
+        value = torch.from_numpy(np.tile(exact.ravel()[used], (n, 1)))
+        return crossing.mechanism(value, bound, noise).numpy() @ direction.ravel()[used]
+    on_grid = np.rint(float((exact * direction).sum()) / bound.grid) * bound.grid
+    return crossing.mechanism(torch.full((n,), on_grid, dtype=torch.float64), bound, noise).numpy()
 
 
 class _Inside:
@@ -114,15 +136,8 @@ class _Inside:
         barrier = self._blind if made is None else self._barrier(made)
         return barrier.release(self._asked.name, self._asked.query, *self._asked.public).numpy()
 
-    def projected(self, exact: Array, direction: Array, n: int, shape: tuple[int, ...]) -> Array:
-        """Draws of the real mechanism along a direction: on its few coordinates, or, since Gaussian noise looks the
-        same from every side, on the length along it."""
-        c, noise, used = self._crossing, self._blind.noise, np.flatnonzero(direction)
-        if len(used) <= NARROW:
-            value = torch.from_numpy(np.tile(exact.ravel()[used], (n, 1)))
-            return c.mechanism(value, c.bound, noise).numpy() @ direction.ravel()[used]
-        on_grid = np.rint(float((exact * direction).sum()) / c.bound.grid) * c.bound.grid
-        return c.mechanism(torch.full((n,), on_grid, dtype=torch.float64), c.bound, noise).numpy()
+    def projected(self, exact: Array, direction: Array, n: int) -> Array:
+        return along(self._crossing, self._blind.noise, exact, direction, n)
 
     def rows(self, spec: DataSpec) -> Rows:
         query, public = self._asked.query, self._asked.public
@@ -178,9 +193,9 @@ def _jacobian(query: BoundedSum, made: Made, public: tuple) -> Array:
     return found
 
 
-def image_pairs(spec: DataSpec, random: Random) -> Iterator[Pair]:
+def image_pairs(spec: DataSpec, random: Random, units: int = 4) -> Iterator[Pair]:
     """Neighbours under both relations, one unit of each kind against others."""
-    base = made_up(spec, random, 4)
+    base = made_up(spec, random, units)
     for kind in KINDS:
         one = with_unit(base, 0, kind, spec, random)
         yield Pair(kind, Relation.ADD_REMOVE, one, without_unit(one, 0))

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.accounting import gaussian
 from sfumato.audit.bounds import Curve, Errors, count, gaussian_curve, roc
-from sfumato.audit.checks import worst
+from sfumato.audit.checks import furthest, worst
 from sfumato.audit.subject import Array, Finding, Random, Subject
 
 DRAWS = 50_000
@@ -59,7 +59,8 @@ def play(subject: Subject, random: Random, draws: int = DRAWS, alpha: float = 1e
     if pair is None or not 0 < ratio < np.inf:
         return None
     one, two = subject.exact(pair.one), subject.exact(pair.two)
-    direction = (two - one) / np.linalg.norm(two - one)
+    gap = furthest(two - one, subject.queries)
+    direction = gap / np.linalg.norm(gap)
     without = project(subject, pair.one, one, direction, draws)
     with_ = project(subject, pair.two, two, direction, draws)
     threshold = float(((one + two) / 2 * direction).sum())

@@ -71,6 +71,7 @@ class Subject:
 
     name: str
     relation: Relation = Relation.ADD_REMOVE
+    queries: int = 1  # answers that come side by side, each with the declared sensitivity
     declared: Mapping[Relation, float] = field(default_factory=dict)
     sigma: float | None = None
     discrete: bool = False
@@ -88,7 +89,7 @@ class Subject:
     taped_pairs: Callable[[Random], Iterable[Pair]] | None = None
     entry: Callable[..., Any] | None = None  # what works on the public side; its parameters are looked at
     parts: Callable[[Sequence[bytes]], Sequence[frozenset[int]]] | None = None
-    teachers: Callable[[Data], Array] | None = None
+    teachers: Callable[[Data], Sequence[NDArray[Any]]] | None = None  # state and votes of each, to be compared
     inclusion: Inclusion | None = None
     counted: Callable[[], tuple[int, int]] | None = None  # (noise vectors drawn, events charged)
     golden: Callable[[], Sequence[tuple[str, float, float]]] | None = None  # (what, computed, known)

@@ -1,8 +1,10 @@
-"""A barrier that writes down what a method asks of it, with made-up records behind it."""
+"""A barrier that writes down what a method does with it, with made-up records behind it."""
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +16,8 @@ from torch import Tensor
 from sfumato.audit.subject import Random
 from sfumato.data.private import PrivateImages, Records
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.bounds import BoundedSum
+from sfumato.privacy.bounds import BoundedSum, Summed
+from sfumato.privacy.held import Held, PartSum, Recipe
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Plan
 from sfumato.run.progress import Silent
@@ -22,8 +25,9 @@ from sfumato.run.run import Run
 from sfumato.types import DataSpec, Unit
 
 STEPS = 2  # of training that are watched
-USES = 6  # of each crossing that are enough for a method with its own loop
-MOST = 200  # uses of one crossing, while another has not been seen
+USES = 6  # releases of each crossing that are enough for a method with its own loop
+HELD = 40  # releases of a crossing of held parts, which may ask one question at a time
+MOST = 200  # releases of one crossing, while another has not been seen
 
 
 class StopLearning(BaseException):
@@ -40,8 +44,14 @@ class Made:
 
     def box(self, spec: DataSpec) -> PrivateImages:
         """The records in a box, as a barrier takes them."""
-        digests = np.zeros((len(self.labels), 32), np.uint8)
-        return PrivateImages(spec, Records(_Pixels(self.images), self.labels, self.persons, digests))  # type: ignore[arg-type]
+        return PrivateImages(spec, self.records())
+
+    def records(self) -> Records:
+        """The records as they lie in a box, each known by a hash of its image and label."""
+        named = (hashlib.blake2b(i.tobytes() + int(y).to_bytes(8, "big"), digest_size=32) for i, y in
+                 zip(self.images, self.labels, strict=True))  # fmt: skip
+        digests = np.frombuffer(b"".join(n.digest() for n in named), np.uint8).reshape(-1, 32)
+        return Records(_Pixels(self.images), self.labels, self.persons, digests)  # type: ignore[arg-type]
 
 
 class _Pixels:
@@ -84,12 +94,34 @@ class Counting:
 
 
 @dataclass(frozen=True, eq=False)
+class Opened:
+    """Parts as a method asked for them."""
+
+    held: Held
+    recipe: Recipe
+    parts: int
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """One update of held parts as a method ordered it."""
+
+    held: Held
+    public: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Asked:
-    """One crossing as a method made it."""
+    """One crossing as a method made it; for held parts, after all that had been done with them before."""
 
     name: str
-    query: BoundedSum
+    query: BoundedSum | Summed | PartSum
     public: tuple[Any, ...]
+    use: int = 1
+    before: tuple[Action, ...] = ()
+
+
+Action = Opened | Trained | Asked
 
 
 class Watched:
@@ -100,27 +132,69 @@ class Watched:
         box = None if made is None else made.box(plan.data)
         self._real = Barrier(box, plan.data, self.ledger, microbatch=64)
         self._real.noise = self.noise = Counting(self._real.noise)  # type: ignore[assignment]
-        self._tape, self._uses, self.asked, self.charged = tape, uses, [], 0
+        self._tape, self._uses, self.charged = tape, uses, 0
+        self.log: list[Action] = []
         self.shapes: list[tuple[str, tuple[int, ...]]] = []
 
-    def release(self, name: str, query: BoundedSum, *public: Any) -> Tensor:
+    @property
+    def asked(self) -> list[Asked]:
+        """The crossings, in order."""
+        return [action for action in self.log if isinstance(action, Asked)]
+
+    def hold(self, recipe: Recipe, parts: int) -> Held:
+        """As the real one does."""
+        held = self._real.hold(recipe, parts)
+        self.log.append(Opened(held, recipe, parts))
+        return held
+
+    def train(self, held: Held, *public: Any) -> None:
+        """As the real one does."""
+        self._real.train(held, *public)
+        self.log.append(Trained(held, _kept(public)))
+
+    def release(self, name: str, query: BoundedSum | Summed | PartSum, *public: Any) -> Tensor:
         """As the real one does, but for the answer."""
         if self._enough(name):
             raise StopLearning
+        before, already = self._before(query), self.ledger.used.get(name, 0)
         answer = self._real.release(name, query, *public)
-        self.charged += answer.numel()
-        self.asked.append(Asked(name, query, public))
+        used = self.ledger.used[name]
+        # Each value of each question needs a noise value of its own, and each question a use.
+        questions = query.queries if isinstance(query, PartSum) else 1
+        self.charged += (used - already) * answer.numel() // questions
+        self.log.append(Asked(name, query, _kept(public), used, before))
         self.shapes.append((name, tuple(answer.shape)))
         crossing = self.ledger.plan.crossings[name]
-        random = np.random.default_rng([self._tape, self.ledger.used[name], *name.encode()])
+        random = np.random.default_rng([self._tape, used, *name.encode()])
         return torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape))
 
+    def _before(self, query: BoundedSum | Summed | PartSum) -> tuple[Action, ...]:
+        """What was done with the parts that are asked."""
+        if not isinstance(query, PartSum):
+            return ()
+        return tuple(a for a in self.log if _held(a) is query.held)
+
     def _enough(self, name: str) -> bool:
-        """Whether another use would show nothing new. A use beyond the plan is left to the ledger to refuse."""
-        used, planned = self.ledger.used, self.ledger.plan.crossings
-        if name not in planned or used[name] < self._uses or used[name] >= planned[name].times:
+        """Whether another release would show nothing new. A use beyond the plan is left to the ledger to refuse."""
+        used, planned, seen = self.ledger.used, self.ledger.plan.crossings, Counter(n for n, _ in self.shapes)
+        if name not in planned or used[name] >= planned[name].times:
             return False
-        return used[name] >= MOST or all(used[n] >= min(c.times, self._uses) for n, c in planned.items())
+        if seen[name] < (max(self._uses, HELD) if planned[name].held else self._uses):
+            return False
+        return seen[name] >= MOST or all(used[n] >= min(c.times, self._uses) for n, c in planned.items())
+
+
+def _held(action: Action) -> Held | None:
+    if isinstance(action, Asked):
+        return action.query.held if isinstance(action.query, PartSum) else None
+    return action.held
+
+
+def _kept(value: Any) -> Any:
+    """The value as it is now: a method may go on to change its tensors in place."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    return tuple(map(_kept, value)) if type(value) is tuple else value
 
 
 @dataclass
@@ -142,6 +216,7 @@ class Seen:
     barrier: Watched
     weights: dict[str, Tensor] | None  # None where it was stopped
     error: BaseException | None = None
+    notes: dict[str, Any] = field(default_factory=dict)  # what an auditor computes once
 
 
 def learn(method: Any, plan: Plan, made: Made | None, *, tape: int = 0, seed: int = 0, public: Any = None) -> Seen:

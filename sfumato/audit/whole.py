@@ -1,4 +1,7 @@
-"""Level 2 for any method: all of its crossings, with one canary unit present or absent."""
+"""Level 2 for any method: all of its crossings, with one canary unit present or absent.
+
+Where parts vote, the canary is a whole part, of which the guarantee speaks too.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from sfumato.accounting.accountant import Profile
 from sfumato.accounting.budget import Relation
 from sfumato.audit.crossings import KINDS, with_unit, without_unit
 from sfumato.audit.endtoend import likelihood
+from sfumato.audit.parts import play_votes
 from sfumato.audit.subject import Array, Random
 from sfumato.audit.watch import Asked, Made, made_up, opened
 from sfumato.privacy.barrier import Barrier
@@ -22,6 +26,7 @@ from sfumato.privacy.plan import Plan
 VALUES = 3e7  # noise values drawn in whole releases; beyond that, along the canary alone
 RELEASES = 20_000  # whole releases of one crossing
 CALLS = 8000  # draws of a sampler
+USES = 5e6  # uses in all runs together
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +42,7 @@ class Whole:
     @property
     def used(self) -> dict[str, int]:
         """Uses that are played: all, or as many as time allows; the claim is that of these."""
-        most = {n: CALLS // self.runs if self._sampled(n) else 1000 for n in self.asked}
+        most = {n: int((CALLS if self._sampled(n) else USES) // self.runs) for n in self.asked}
         return {n: min(self.plan.crossings[n].times, max(1, most[n])) for n in self.asked}
 
     def _sampled(self, name: str) -> bool:
@@ -53,6 +58,8 @@ class Whole:
         return sum((self._crossing(name, times, present, runs) for name, times in self.used.items()), np.zeros(runs))
 
     def _crossing(self, name: str, times: int, present: bool, runs: int) -> Array:
+        if self.plan.crossings[name].held:
+            return play_votes(self.asked[name], self.plan, times, present, runs)
         one, two = self.exact(name, self.one), self.exact(name, self.two)
         gap = float(np.linalg.norm(two - one))
         if gap == 0:
@@ -107,6 +114,8 @@ def _moved(game: Whole) -> float:
     total = 0.0
     for name, times in game.used.items():
         c = game.plan.crossings[name]
+        if c.held:  # a whole part is the canary there, whatever the record
+            continue
         gap = np.linalg.norm(game.exact(name, game.two) - game.exact(name, game.one))
         total += times * (gap / c.mechanism.std(c.bound)) ** 2
     return total

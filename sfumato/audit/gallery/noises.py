@@ -1,15 +1,19 @@
-"""Bugs in the noise: too little, in the wrong places, from a public seed, or used twice."""
+"""Bugs in the noise: too little, in the wrong places, from a public seed, or used twice; most of them on votes."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from sfumato.audit.gallery.common import Bug, add_noise, clipped, declared, vector_pairs
+from sfumato.audit.gallery.topagg import CROSSING, SIGMA, add_votes_noise, tally, voting
+from sfumato.audit.gallery.topagg import D as WIDTH
 from sfumato.audit.subject import Array, Subject
 from sfumato.privacy.bounds import Bound
-from sfumato.privacy.mechanisms import Gaussian
+from sfumato.privacy.mechanisms import DiscreteGaussian, Gaussian
 
-D, RANKS, STEPS = 16, 4, 4
+D, RANKS, QUERIES = 16, 4, 4
 BOUND, NOISE = Bound(1.0), Gaussian(1.0)
 ZEROS = np.zeros((8, D))
 
@@ -23,19 +27,19 @@ def _sum(name: str, release: object, **parts: object) -> Subject:
 
 def halved(bug: bool) -> Subject:
     """Noise of half the declared scale."""
-    mechanism = Gaussian(0.5 if bug else 1.0)
-    return _sum("halved noise", lambda data: add_noise(clipped(data, BOUND), mechanism, BOUND))
+    quiet = replace(CROSSING, mechanism=DiscreteGaussian(CROSSING.mechanism.multiplier / (2 if bug else 1)))
+    return voting("halved noise", release=lambda data: add_votes_noise(tally(data), quiet), projected=None)
 
 
 def selected(bug: bool) -> Subject:
     """Noise on the coordinates that carry a signal, and on no others."""
 
     def release(data: Array) -> Array:
-        value = clipped(data, BOUND)
-        noisy = add_noise(value, NOISE, BOUND)
+        value = tally(data)
+        noisy = add_votes_noise(value)
         return np.where(value != 0, noisy, 0.0) if bug else noisy
 
-    return _sum("selected coordinates", release)
+    return voting("selected coordinates", release=release, projected=None)
 
 
 def by_rank(bug: bool) -> Subject:
@@ -54,25 +58,24 @@ def public_seed(bug: bool) -> Subject:
     """Noise from the experiment's seed."""
 
     def release(data: Array) -> Array:
-        value = clipped(data, BOUND)
-        if bug:  # rounded to the grid like the real one: only its source is wrong
-            return value + np.rint(np.random.normal(size=D) / BOUND.grid) * BOUND.grid  # noqa: NPY002
-        return add_noise(value, NOISE, BOUND)
+        value = tally(data)
+        if bug:  # rounded like the real one: only its source is wrong
+            return value + np.rint(np.random.normal(0, SIGMA, len(value)))  # noqa: NPY002
+        return add_votes_noise(value)
 
-    return _sum("public seed", release)
+    return voting("public seed", release=release, projected=None)
 
 
 def reused(bug: bool) -> Subject:
-    """One draw of noise for all four classes of a release."""
+    """One draw of noise for all four queries of a release."""
+
+    def exact(data: Array) -> Array:
+        return np.stack([tally(data), *np.zeros((QUERIES - 1, WIDTH))])
 
     def release(data: Array) -> Array:
-        value = np.stack([clipped(data, BOUND), *np.zeros((STEPS - 1, D))])
-        if bug:
-            return value + add_noise(np.zeros(D), NOISE, BOUND)
-        return add_noise(value, NOISE, BOUND)
+        return exact(data) + add_votes_noise(np.zeros(WIDTH)) if bug else add_votes_noise(exact(data))
 
-    exact = lambda data: np.stack([clipped(data, BOUND), *np.zeros((STEPS - 1, D))])  # noqa: E731
-    return _sum("noise reused", release, exact=exact)
+    return voting("noise reused", exact=exact, release=release, projected=None, queries=QUERIES)
 
 
 def correct(bug: bool) -> Subject:

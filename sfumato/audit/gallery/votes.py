@@ -3,161 +3,205 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
-from sfumato.accounting.events import Event
 from sfumato.audit.endtoend import PartitionCanary
-from sfumato.audit.gallery.common import KINDS, Bug, add_noise, ledger, noise, record
+from sfumato.audit.gallery.common import SPEC, Bug, ledger
+from sfumato.audit.gallery.topagg import (
+    BALLOT,
+    CROSSING,
+    KEY,
+    SIGMA,
+    TEACHERS,
+    VOTES,
+    Bare,
+    D,
+    K,
+    open_barrier,
+    question,
+    teachers,
+    voting,
+)
+from sfumato.audit.replay import answered, members
 from sfumato.audit.subject import Array, Pair, Random, Subject
-from sfumato.audit.watch import Counting
-from sfumato.privacy.bounds import Bound
-from sfumato.privacy.mechanisms import Gaussian
-from sfumato.privacy.partition import part_of
-from sfumato.privacy.plan import crossing
-
-D, K, TEACHERS = 32, 4, 40
-DELTA = 2 * math.sqrt(K)  # one teacher may flip all of its votes
-BOUND = Bound(math.sqrt(K))  # the norm of one teacher's votes
-SIGMA = DELTA  # mu = 1
-NOISE = Gaussian(SIGMA / BOUND.norm)
-KEY = bytes(range(32))
-
-
-def top_k(values: Array, k: int = K) -> Array:
-    """The k largest entries of each row, the others zero; among equals the first."""
-    kept = np.argsort(-np.abs(values), axis=-1, kind="stable")[..., :k]
-    made = np.zeros_like(values)
-    np.put_along_axis(made, kept, np.take_along_axis(values, kept, -1), -1)
-    return made
-
-
-def votes(gradients: Array) -> Array:
-    """Each teacher's signs on its k largest coordinates; a zero or broken gradient votes nothing."""
-    return np.sign(top_k(np.nan_to_num(gradients, nan=0.0, posinf=0.0, neginf=0.0)))
-
-
-def teacher_pairs(random: Random) -> Iterator[Pair]:
-    """One teacher changes in any way: what a record in its part can do, under either relation."""
-    for kind in KINDS:
-        one = random.normal(size=(TEACHERS, D))
-        one[0] = record("random", D, random)
-        two = one.copy()
-        two[0] = -one[0] if kind == "antipodal" else record(kind, D, random)
-        for relation in Relation:
-            yield Pair(kind, relation, one, two)
-    tied = np.zeros((TEACHERS, D))  # half of the teachers vote for each of two groups of k coordinates
-    tied[: TEACHERS // 2, :K] = 1.0
-    tied[TEACHERS // 2 :, K : 2 * K] = 1.0
-    swung = tied.copy()
-    swung[0] = np.roll(tied[0], K)
-    yield Pair("tie", Relation.REPLACE_ONE, tied, swung)
-
-
-def _voting(name: str, sensitivity: float = DELTA, vote: Callable[[Array], Array] = votes,
-            choose: Callable[[Array], Array] = lambda total: total) -> Subject:  # fmt: skip
-    exact = lambda data: choose(vote(data).sum(0))  # noqa: E731
-    projected = lambda value, u, n: add_noise(np.tile(value, (n, 1)), NOISE, BOUND) @ u  # noqa: E731
-    return Subject(
-        name=name, declared=dict.fromkeys(Relation, sensitivity), sigma=SIGMA, pairs=teacher_pairs, exact=exact,
-        projected=projected,
-        release=lambda data: add_noise(exact(data), NOISE, BOUND), nothing=(np.zeros((TEACHERS, D)),), grid=BOUND.grid,
-    )  # fmt: skip
+from sfumato.audit.watch import Counting, Made, made_up
+from sfumato.measure.critics import Critics
+from sfumato.measure.votes import TopK, largest
+from sfumato.privacy.held import Parts, PartSum, inside
+from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.plan import Crossing, crossing
 
 
 def half_sensitivity(bug: bool) -> Subject:
     """sqrt(k), the norm of a vote, where 2 sqrt(k), the distance of two, is needed."""
-    return _voting("top-k votes", math.sqrt(K) if bug else DELTA)
+    return voting("top-k votes", made=replace(CROSSING, held=not bug))
 
 
 def select_first(bug: bool) -> Subject:
     """The k winners are chosen before noise is added; choosing them afterwards is post-processing."""
-    return _voting("selection", choose=top_k if bug else lambda total: total)
+
+    def winners(total: Array) -> Array:
+        made = np.zeros_like(total)
+        kept = largest(torch.from_numpy(np.abs(total)), K).numpy()
+        made[kept] = total[kept]
+        return made
+
+    return voting("selection", choose=winners if bug else None)
 
 
 def shared_signs(bug: bool) -> Subject:
     """Signs drawn at random with one fixed seed for all teachers: odd, and sound. The twin draws one for each."""
+    votes = TopK(K)
 
-    def vote(gradients: Array) -> Array:
-        kept = top_k(np.nan_to_num(gradients, nan=0.0, posinf=0.0, neginf=0.0))
-        peak = np.maximum(np.abs(kept).max(1, keepdims=True), 1e-300)
-        uniform = np.random.default_rng(307).uniform(size=(1, D) if bug else kept.shape)
-        return np.where(kept == 0, 0.0, np.where(uniform < (1 + kept / peak) / 2, 1.0, -1.0))
+    def vote(gradients: Tensor, random: torch.Generator) -> Tensor:
+        one = lambda g: votes.choose(g, torch.Generator().manual_seed(307))  # noqa: E731
+        places, signs = torch.vmap(one, randomness="same")(gradients)
+        assert places is not None
+        return torch.zeros(gradients.shape, dtype=torch.int8).scatter_(-1, places, signs)
 
-    return _voting("random signs", vote=vote)
+    return voting("random signs", vote=vote if bug else votes.encode)
+
+
+class _OneABatch:
+    """Books that count a batch of questions as one use."""
+
+    def __init__(self, book: Ledger) -> None:
+        self._book = book
+
+    @property
+    def used(self) -> dict[str, int]:
+        return self._book.used
+
+    def charge(self, name: str, uses: int = 1) -> Crossing:
+        return self._book.charge(name)
 
 
 def batch_as_one(bug: bool) -> Subject:
     """A batch of fakes asks one query each, and is charged as one."""
-    steps, batch, sigma = 3, 8, DELTA * math.sqrt(3 if bug else 24)
-    mechanism, charged = Gaussian(sigma / BOUND.norm), steps if bug else steps * batch
+    steps, batch = 3, 8
+    charged = steps if bug else steps * batch
+    made = crossing(BALLOT, SIGMA * math.sqrt(charged) / BALLOT.norm, times=charged, held=True)
 
     def counted() -> tuple[int, int]:
-        book, source = ledger({"votes": crossing(BOUND, mechanism.multiplier, times=charged)}), Counting(noise())
+        book = ledger({"votes": made})
+        barrier = open_barrier(_OneABatch(book) if bug else book)  # type: ignore[arg-type]
+        barrier.noise = source = Counting(barrier.noise)  # type: ignore[assignment]
         for _ in range(steps):
-            for i in range(batch):
-                if i == 0 or not bug:
-                    book.charge("votes")
-                mechanism(torch.zeros(D, dtype=torch.float64), BOUND, source)  # type: ignore[arg-type]
-        return source.vectors, sum(book.used.values())
+            barrier.release("votes", question(queries=batch), torch.zeros(TEACHERS, batch, D))
+        return source.values // D, book.used["votes"]
 
-    event = Event("gaussian", sigma, DELTA, BOUND.norm, Relation.REPLACE_ONE, times=charged)
-    u = np.zeros(D)
-    u[:K] = 1.0
-    game = PartitionCanary(lambda v: add_noise(v, mechanism, BOUND), u, steps * batch, accountant.profile([event]))
+    free = open_barrier(ledger({"votes": replace(made, times=1 << 40)}))
+    canary = int(np.flatnonzero(np.diff(inside(teachers())._starts))[0])
+
+    def query(votes: Array) -> Array:
+        gradients = torch.zeros(TEACHERS, len(votes), D)
+        gradients[canary] = torch.from_numpy(votes)
+        return free.release("votes", question(queries=len(votes)), gradients).numpy()
+
+    u = np.r_[np.ones(K), np.zeros(D - K)]
+    profile = accountant.profile([made.event(Relation.ADD_REMOVE)])
+    game = PartitionCanary(query, u, steps * batch, profile)
     return Subject(name="batch of queries", counted=counted, play=game.play, profile=game.profile)
 
 
-def _identified(ids: Sequence[bytes]) -> Sequence[frozenset[int]]:
-    return [frozenset({int(p)}) for p in part_of(ids, TEACHERS, KEY)]
+def _partitioned(swap: Callable[[int], NDArray[np.int64]] | None) -> Subject:
+    """Real parts around named records; `swap(records)` gives, in order of the parts, who fills each of equal size."""
+
+    def parts(names: Sequence[bytes]) -> Sequence[frozenset[int]]:
+        made = Made(np.zeros((len(names), *SPEC.shape), np.uint8), np.zeros(len(names), np.int64)).records()
+        made.digests = np.frombuffer(b"".join(n.ljust(32, b".") for n in names), np.uint8).reshape(-1, 32)
+        found = Parts(Bare(), TEACHERS, made, SPEC, Relation.ADD_REMOVE, KEY, "cpu")
+        if swap is not None:
+            order = swap(len(names))
+            found._order, found._starts = order, np.arange(TEACHERS + 1) * len(order) // TEACHERS
+        return members(found, np.arange(len(names)))
+
+    return Subject(name="partition", parts=parts)
 
 
 def wrap_around(bug: bool) -> Subject:
     """Parts of equal size, filled by starting over when the records run out."""
 
-    def parts(ids: Sequence[bytes]) -> Sequence[frozenset[int]]:
-        size = -(-len(ids) // TEACHERS) + 1
-        found: list[set[int]] = [set() for _ in ids]
-        for slot in range(TEACHERS * size):
-            found[slot % len(ids)].add(slot // size)
-        return [frozenset(f) for f in found]
+    def filled(records: int) -> NDArray[np.int64]:
+        return np.arange(TEACHERS * (-(-records // TEACHERS) + 1)) % records
 
-    return Subject(name="partition", parts=parts if bug else _identified)
+    return _partitioned(filled if bug else None)
 
 
 def sliced(bug: bool) -> Subject:
     """Parts by position: without one record, all later ones move up."""
+    return _partitioned(np.arange if bug else None)
 
-    def parts(ids: Sequence[bytes]) -> Sequence[frozenset[int]]:
-        return [frozenset({i * TEACHERS // len(ids)}) for i in range(len(ids))]
 
-    return Subject(name="partition", parts=parts if bug else _identified)
+@dataclass(frozen=True)
+class _Slots:
+    """A recipe of critics that take turns on one slot, or have one each."""
+
+    critics: Critics
+    shared: bool
+
+    @property
+    def draws(self) -> int:
+        return self.critics.draws
+
+    def block(self, parts: int, device: str) -> int:
+        return parts
+
+    def make(self, count: int, random: torch.Generator, device: str) -> _Turns:
+        return _Turns(self, count, random)
+
+
+class _Turns:
+    """As the official code does it: the weights of each teacher are put into a slot and back; Adam's moments stay."""
+
+    def __init__(self, recipe: _Slots, count: int, random: torch.Generator) -> None:
+        self.team = recipe.critics.make(count, random)
+        slots = [recipe.critics.make(1, random) for _ in range(1 if recipe.shared else count)]
+        self._slots = slots * count if recipe.shared else slots
+
+    def update(self, images: Tensor, labels: Tensor, *public: Any) -> None:
+        for i, slot in enumerate(self._slots):
+            for name, weights in slot.weights.items():
+                weights.copy_(self.team.weights[name][i : i + 1])
+            slot.update(images[i : i + 1], labels[i : i + 1], *public)
+            for name, weights in slot.weights.items():
+                self.team.weights[name][i : i + 1].copy_(weights)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.team.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        self.team.load_state_dict(dict(state))
 
 
 def shared_optimiser(bug: bool) -> Subject:
-    """Teachers take turns on one slot; weights are put back for each, the optimiser's momentum is not."""
-    teachers, each, d = 6, 4, 5
+    """Real critics; the moments of one teacher's optimiser are handed to the next."""
+    recipe = _Slots(Critics(SPEC.shape, len(SPEC.classes), width=2, hidden=4, draws=2), shared=bug)
+    public = torch.linspace(0, 1, 3 * 64).view(3, *SPEC.shape), torch.tensor([0, 1, 0])
 
-    def states(data: Array) -> Array:
-        parts, momentum = data.reshape(teachers, each, d), np.zeros((teachers, d))
-        weights = np.zeros((teachers, d))
+    def states(made: Made) -> list[NDArray[np.uint8]]:
+        parts = Parts(recipe, 6, made.records(), SPEC, Relation.REPLACE_ONE, KEY, "cpu")
         for _ in range(3):
-            for t in range(teachers):
-                slot = 0 if bug else t
-                momentum[slot] = 0.9 * momentum[slot] + np.clip(parts[t], -1, 1).mean(0) - weights[t]
-                weights[t] += 0.1 * momentum[slot]
-        return weights
+            parts.train(*public)
+        query = PartSum(teachers(), lambda team, random, x, y: VOTES.encode(team.team.directions(x, y), random),
+                        VOTES.bound(64), (64,), 3)  # fmt: skip
+        return answered(parts, query, 1, public)[1]
 
     def pairs(random: Random) -> Iterator[Pair]:
-        one = random.normal(size=(teachers * each, d))
+        one = made_up(SPEC, random, 24)
         for changed in (0, 9):
-            two = one.copy()
-            two[changed] = -5.0
-            yield Pair("random", Relation.REPLACE_ONE, one, two, changed)
+            images = one.images.copy()
+            images[changed] = 255 - images[changed]
+            yield Pair("opposite", Relation.REPLACE_ONE, one, replace(one, images=images), changed)
 
     return Subject(name="optimiser", pairs=pairs, teachers=states)
 
