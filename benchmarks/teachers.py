@@ -57,6 +57,7 @@ class Plain(nn.Module):
         self.first, self.second = nn.Conv2d(c + y, a, 5, 2, 2), nn.Conv2d(a + y, b, 5, 2, 2)
         self.dense = nn.Linear(b * recipe.positions[2] + y, recipe.hidden)
         self.last = nn.Linear(recipe.hidden + y, 1)
+        self.heads = nn.Parameter(torch.zeros(y, recipe.hidden), requires_grad=recipe.heads)
         self.norms = nn.ModuleList()
         if recipe.norm:
             self.norms.append(nn.BatchNorm2d(b, track_running_stats=False))
@@ -72,7 +73,7 @@ class Plain(nn.Module):
         x = functional.leaky_relu(self.first(planes(x)), 0.2)
         x = functional.leaky_relu(norms[0](self.second(planes(x))), 0.2)
         x = functional.leaky_relu(norms[1](self.dense(torch.cat([x.flatten(1), hot], 1))), 0.2)
-        return self.last(torch.cat([x, hot], 1))[:, 0]
+        return self.last(torch.cat([x, hot], 1))[:, 0] + (x * (hot @ self.heads)).sum(1)
 
 
 def plain_of(block: Stacked, teacher: int) -> Plain:
@@ -88,6 +89,8 @@ def plain_of(block: Stacked, teacher: int) -> Plain:
     net.dense.weight.data = torch.cat([maps, w["dense"][size : size + y].mT], 1).contiguous()
     net.dense.bias.data = w["dense"][size + y].clone()
     net.last.weight.data, net.last.bias.data = w["last"][None, :-1].clone(), w["last"][-1:].clone()
+    if r.heads:
+        net.heads.data = w["heads"].clone()
     for norm, name in zip(net.norms, ("second", "dense"), strict=False):
         norm.weight.data, norm.bias.data = w[f"{name}_scale"].clone(), w[f"{name}_shift"].clone()
     return net

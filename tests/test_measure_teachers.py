@@ -16,7 +16,8 @@ from sfumato.measure.critics import Critics
 from sfumato.measure.teachers import Stacked, chunk_for
 
 SMALL = Critics((1, 28, 28), 10, 8, 32, draws=5)
-RECIPES = [SMALL, Critics((3, 13, 10), 2, 8, 16, draws=6), Critics((1, 9, 9), 0, 4, 8, norm=False, draws=4)]
+RECIPES = [SMALL, Critics((3, 13, 10), 2, 8, 16, draws=6), Critics((1, 9, 9), 0, 4, 8, norm=False, draws=4),
+           Critics((1, 9, 9), 3, 4, 8, norm=False, heads=True, draws=4)]  # fmt: skip
 
 
 def block_of(recipe: Critics, count: int = 3, dtype: torch.dtype = torch.float32, **tuning: int) -> Stacked:

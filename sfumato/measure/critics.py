@@ -49,6 +49,7 @@ class Critics:
     width: int = 32
     hidden: int = 256
     norm: bool = True
+    heads: bool = False  # the last layer has weights of its own for each label, not only a constant
     draws: int = 15  # real images that each teacher brings to an update
     rate: float = 1e-3
     beta1: float = 0.5
@@ -96,7 +97,8 @@ class Critics:
         (a, b), y = self.maps, self.classes
         convolutions = TAPS * (self.shape[0] + y) * a + a + TAPS * (a + y) * b + b
         linear = (self.positions[2] * b + y + 1) * self.hidden + self.hidden + y + 1
-        return convolutions + linear + (2 * b + 2 * self.hidden if self.norm else 0)
+        own = y * self.hidden if self.heads else 0
+        return convolutions + linear + own + (2 * b + 2 * self.hidden if self.norm else 0)
 
     def layout(self) -> dict[str, tuple[int, ...]]:
         """The weights of one critic by name. `dense` and `last` have rows for inputs, label and bias, in this order."""
@@ -107,6 +109,8 @@ class Critics:
             "second": (TAPS * a, b), "second_label": (y, TAPS, b), "second_bias": (b,),
             "dense": (rows, h), "last": (h + y + 1,),
         }  # fmt: skip
+        if self.heads:
+            weights["heads"] = (y, h)
         if self.norm:
             weights |= {"second_scale": (b,), "second_shift": (b,), "dense_scale": (h,), "dense_shift": (h,)}
         return weights
@@ -120,10 +124,15 @@ class Critics:
             if name.endswith("_scale"):
                 made[name].fill_(1.0)
             elif not name.endswith(("_bias", "_shift")):
-                made[name].normal_(0.0, SPREAD, generator=own)
+                made[name].normal_(0.0, self._spread(name), generator=own)
         made["dense"][:, self.positions[2] * self.maps[1] + self.classes :] = 0
         made["last"][:, -1] = 0
         return made
+
+    def _spread(self, name: str) -> float:
+        """Of the first weights: DCGAN's, or, where no norm sets the size of things right, that of He et al. (2015)."""
+        inputs = {"first": TAPS * self.shape[0], "second": TAPS * self.maps[0], "dense": self.layout()["dense"][0]}
+        return SPREAD if self.norm else math.sqrt(2 / inputs.get(name.removesuffix("_label"), self.hidden))
 
     def make(self, count: int, random: torch.Generator, device: str = "cpu") -> Stacked:
         """A block of `count` teachers with weights drawn from `random`."""

@@ -202,7 +202,14 @@ class Pass:
         self.flat = torch.cat([self.middle.flatten(2), functional.pad(label, (0, spare))], 2)
         high, self.high_norm = self._norm(torch.bmm(self.flat, dense)[:, :, None], "dense")
         self.high = torch.cat([high[:, :, 0], label], 2)
-        return torch.bmm(self.high, self.weights["last"][..., None])[..., 0]
+        return torch.einsum("cnh,cnh->cn", self.high[..., : self.recipe.hidden], self._head().expand(-1, n, -1)) + torch.bmm(
+            label, self.weights["last"][:, self.recipe.hidden :, None]
+        )[..., 0]
+
+    def _head(self) -> Tensor:
+        """Weights of the last layer for each image (count, n or 1, hidden): shared, plus its label's own."""
+        shared = self.weights["last"][:, None, : self.recipe.hidden]
+        return shared + torch.bmm(self.condition[..., :-1], self.weights["heads"]) if self.recipe.heads else shared
 
     def _matrix(self, name: str) -> Tensor:
         """Weights of a convolution, rounded and filled up as its product takes them."""
@@ -255,7 +262,10 @@ class Pass:
         n, dense = sum(self.sizes), self.weights["dense"]
         if learn:
             self.grads["last"] = torch.bmm(slope[:, None], self.high)[:, 0]
-        grad = (slope[..., None] * self.weights["last"][:, None, :hidden])[:, :, None]
+            if self.recipe.heads:
+                by_label = self.condition[..., :-1] * slope[..., None]
+                self.grads["heads"] = torch.bmm(by_label.mT, self.high[..., :hidden])
+        grad = (slope[..., None] * self._head())[:, :, None]
         grad = self._norm_back(grad, self.high[:, :, None, :hidden], self.high_norm, "dense")[:, :, 0]
         if learn:
             self.grads["dense"] = torch.bmm(self.flat.to(self.kind).mT, grad.to(self.kind))

@@ -86,6 +86,7 @@ class DataLens(Method):
     critic_width: int = 32
     critic_hidden: int = 256
     critic_norm: bool = True  # batch normalisation, of real and fake images apart
+    critic_heads: bool = False  # a last layer of its own for each label
     critic_rate: float = 1e-3
     precision: str = "tf32"
     moments: str = "float32"
@@ -140,6 +141,6 @@ class DataLens(Method):
     def _critics(self, spec: DataSpec) -> Critics:
         return Critics(
             spec.shape, len(spec.classes) if self.conditional else 0, width=self.critic_width,
-            hidden=self.critic_hidden, norm=self.critic_norm, draws=self.draws, rate=self.critic_rate,
-            moments=self.moments, precision=self.precision,
+            hidden=self.critic_hidden, norm=self.critic_norm, heads=self.critic_heads, draws=self.draws,
+            rate=self.critic_rate, moments=self.moments, precision=self.precision,
         )  # fmt: skip
