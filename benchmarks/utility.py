@@ -2,9 +2,11 @@
 
     python -m benchmarks.utility --method dp-merf --data fashion-mnist mnist:PATH --epsilon 0.2 1 10 --seeds 3 \
         --out benchmarks/results/dp-merf.json
+    python -m benchmarks.utility --recipe datalens-code-fashion-mnist-1 --data fashion-mnist --out FILE.json
 
-For every set, epsilon and seed a release is made and the CNN of the papers is trained on it: last step of a fixed
-schedule, and the best of eight looks at the test set beside it, labelled. One synthesis and one classifier a seed.
+For every set, epsilon (or recipe, which has its own) and seed a release is made and the CNN of the papers is trained
+on it: last step of a fixed schedule, and the best of eight looks at the test set beside it, labelled. One synthesis and
+one classifier a seed.
 """
 
 from __future__ import annotations
@@ -20,18 +22,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from sfumato import Budget, Run, synthesize
+from sfumato import Budget, Method, Run, synthesize
 from sfumato.api import make_method
 from sfumato.data import load_public
 from sfumato.evaluate import stacked
+from sfumato.recipes import find
 
 
-def one(
-    method: str, data: str, epsilon: float, seed: int, count: int, settings: dict[str, str], test: Any
-) -> dict[str, Any]:
+def one(method: Method, data: str, budget: Budget, seed: int, count: int, test: Any) -> dict[str, Any]:
     """One release and its classifier."""
     start = time.perf_counter()
-    release = synthesize(make_method(method, settings), data, Budget(epsilon), Run(seed=seed), count=count)
+    release = synthesize(method, data, budget, Run(seed=seed), count=count)
     made = time.perf_counter() - start
     images, device = release.images, Run().device
     start = time.perf_counter()
@@ -51,38 +52,60 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
                 len(rows) > 1 else None, "values": [r[k] for r in rows]} for k in rows[0]}  # fmt: skip
 
 
-def main() -> None:
-    """Run the grid and write one JSON file."""
+def cells(given: argparse.Namespace) -> list[tuple[dict[str, Any], Method, Budget]]:
+    """What to run on each set, with a name, method and budget: every epsilon of a method, or every recipe."""
+    changes = dict(pair.split("=", 1) for pair in given.set)
+    if not given.recipe:
+        return [({}, make_method(given.method, changes), Budget(epsilon)) for epsilon in given.epsilon]
+    found = [find(name) for name in given.recipe]
+    return [
+        ({"recipe": r.name, "published": r.published}, make_method(r.method, r.texts() | changes), r.budget())
+        for r in found
+    ]
+
+
+def measure(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Every cell on every set, printed as it comes."""
+    results = []
+    for data in given.data:
+        test = load_public(data, "a named public set", split="test").images
+        for called, method, budget in cells(given):
+            rows = [one(method, data, budget, seed, given.count, test) for seed in range(given.seeds)]
+            results.append({"data": data.split(":")[0], **called, "epsilon": budget.epsilon, "delta": budget.delta,
+                            **summary(rows)})  # fmt: skip
+            print(json.dumps(results[-1]), flush=True)
+    return results
+
+
+def write(out: str | None, module: str, settings: dict[str, str], results: list[dict[str, Any]]) -> None:
+    """One JSON file, with the command that made it; local paths are left out."""
+    machine = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
+    words = [a.split("/")[-1] if "/" in a and ":" not in a else a for a in sys.argv[1:]]
+    found = {"command": " ".join(["python -m", module, *words]), "machine": machine, "torch": torch.__version__,
+             "settings": settings, "results": results}  # fmt: skip
+    if out:
+        Path(out).write_text(json.dumps(found, indent=1) + "\n")
+
+
+def options() -> argparse.ArgumentParser:
+    """What this and other grids take."""
     ask = argparse.ArgumentParser()
-    ask.add_argument("--method", default="dp-merf")
     ask.add_argument("--data", nargs="+", default=["fashion-mnist"])
-    ask.add_argument("--epsilon", nargs="+", type=float, default=[1.0])
     ask.add_argument("--seeds", type=int, default=3)
     ask.add_argument("--count", type=int, default=60_000)
     ask.add_argument("--set", nargs="*", default=[])
     ask.add_argument("--out")
+    return ask
+
+
+def main() -> None:
+    """Run the grid and write one JSON file."""
+    ask = options()
+    ask.add_argument("--method", default="dp-merf")
+    ask.add_argument("--epsilon", nargs="+", type=float, default=[1.0])
+    ask.add_argument("--recipe", nargs="*", default=[])
     given = ask.parse_args()
-    settings = dict(pair.split("=", 1) for pair in given.set)
-    results = []
-    for data in given.data:
-        test = load_public(data, "a named public set", split="test").images
-        for epsilon in given.epsilon:
-            rows = [one(given.method, data, epsilon, s, given.count, settings, test) for s in range(given.seeds)]
-            results.append({"data": data.split(":")[0], "epsilon": epsilon, "delta": 1e-5, **summary(rows)})
-            print(json.dumps(results[-1]), flush=True)
-    machine = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
-    command = "python -m benchmarks.utility " + " ".join(
-        a.split("/")[-1] if "/" in a and ":" not in a else a for a in sys.argv[1:]
-    )
-    found = {
-        "command": command,
-        "machine": machine,
-        "torch": torch.__version__,
-        "settings": settings,
-        "results": results,
-    }
-    if given.out:
-        Path(given.out).write_text(json.dumps(found, indent=1) + "\n")
+    write(given.out, "benchmarks.utility", dict(pair.split("=", 1) for pair in given.set), measure(given))
 
 
 if __name__ == "__main__":

@@ -209,6 +209,13 @@ def methods() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def recipes(name: str | None = None) -> list[dict[str, Any]]:
+    """The recipes, or the one of this name: a method with its settings, a budget, and where they come from."""
+    from sfumato.recipes import RECIPES, find
+
+    return [recipe.to_json() for recipe in (RECIPES.values() if name is None else [find(name)])]
+
+
 def make_method(name: str, settings: Mapping[str, str] | None = None, labels: str | None = None,
                 classes: tuple[str, ...] = ()) -> Method:  # fmt: skip
     """A method by its name, with `--set field=value` settings as text and a `--labels` option."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.api import make_budget, make_method, make_plan, saved_before, synthesize
 from sfumato.errors import InputError
+from sfumato.recipes import RECIPES, find
 from sfumato.types import DataSpec, Unit
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ class Request:
 
     data: str
     method: str
+    recipe: str | None = None  # by name, for the report; what it says is in the other fields
     epsilon: float
     delta: float = 1e-5
     relation: str = "add-remove"
@@ -66,9 +69,32 @@ class Request:
     def command(self) -> str:
         """A public line for the report; local paths are left out."""
         data = Path(self.data).name if "/" in self.data else self.data
-        given = " ".join(f"--set {k}={v}" for k, v in self.settings.items())
-        line = f"sfumato synthesize {data} --method {self.method} --epsilon {self.epsilon:g} --delta {self.delta:g}"
+        known = RECIPES[self.recipe].texts() if self.recipe in RECIPES else {}
+        told = bool(known) and known.keys() <= self.settings.keys()  # else the recipe is of another version
+        given = " ".join(f"--set {k}={v}" for k, v in self.settings.items() if not told or known.get(k) != v)
+        what = f"--recipe {self.recipe}" if told else f"--method {self.method}"
+        line = f"sfumato synthesize {data} {what} --epsilon {self.epsilon:g} --delta {self.delta:g}"
         return f"{line} --relation {self.relation} --count {self.count} --seed {self.seed} {given}".strip()
+
+
+def typed(params: dict[str, Any], given: Sequence[str], settings: dict[str, str]) -> dict[str, Any]:
+    """Options as typed, with the method, the budget and the settings of a recipe where they were not."""
+    if params["recipe"] is None:
+        return params | {"settings": settings}
+    recipe = find(params["recipe"])
+    if params["method"] not in (None, recipe.method):
+        raise InputError(f"The recipe {recipe.name} is for {recipe.method}, not for {params['method']}; "
+                         "leave out --method or --recipe.")  # fmt: skip
+    filled = {k: getattr(recipe, k) for k in ("method", "epsilon", "delta") if k not in given}
+    return params | filled | {"settings": recipe.texts() | settings}
+
+
+def described(recipe: str, *given: Any) -> tuple[Any, Any, Any]:
+    """Records, shape and classes as given, or else those that a recipe was made for."""
+    made = find(recipe)
+    own = (made.records, "x".join(map(str, made.shape)), made.classes)
+    records, shape, classes = (there if part is None else part for part, there in zip(given, own, strict=True))
+    return records, shape, classes
 
 
 def describe(*, records: int, shape: str, classes: int, unit: str = "record", private_count: bool = False) -> DataSpec:

@@ -25,7 +25,8 @@ def test_weights_are_the_parameters_and_rows_that_stay_zero(recipe):
     assert sum(w[0].numel() for w in made.values()) - spare == recipe.parameters
     assert not made["dense"][:, used - 1 :].any() and made["dense"].shape[1] % 8 == 0
     assert not torch.equal(made["first"][0], made["first"][1])
-    assert made["dense"][:, : used - 1].std() == pytest.approx(0.02, rel=0.05)
+    spread = 0.02 if recipe.norm else (2 / made["dense"].shape[1]) ** 0.5
+    assert made["dense"][:, : used - 1].std() == pytest.approx(spread, rel=0.05)
 
 
 def test_a_start_is_that_of_its_seed():

@@ -159,6 +159,7 @@ def trajectory(recipe: Critics, steps: int) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("steps, far, off", [(20, 0.02, 0.01), (60, 0.15, 0.03)])
 def test_short_moments_keep_to_the_trajectory(steps, far, off, monkeypatch):
+    monkeypatch.setattr(Critics, "_spread", lambda *_: 0.02)  # small gradients, where rounding shows
     recipe = Critics((1, 12, 12), 2, 4, 16, draws=5, norm=False)
     short = dataclasses.replace(recipe, moments="bfloat16")
     (way, second), (short_way, short_second) = trajectory(recipe, steps), trajectory(short, steps)

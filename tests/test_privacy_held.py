@@ -247,3 +247,41 @@ def test_states_may_lie_anywhere(where, monkeypatch):
     again.train(0.25)
     plain.train(0.25)
     assert torch.equal(states(again), states(plain))
+
+
+class Some(Sums):
+    """A team that can be asked in part, and counts how many were."""
+
+    asked = 0
+
+    def some(self, which):
+        few = Some(len(which))
+        few.seen = self.seen[which]
+        return few
+
+
+class SomeRecipe(Recipe):
+    def make(self, count, random, device):
+        return Some(count)
+
+
+def test_only_drawn_parts_are_asked_and_the_sum_is_the_same():
+    made = Parts(SomeRecipe(10), 10, records(load(arrays())), SPEC, Relation.ADD_REMOVE, KEY, "cpu")
+    made.train()
+    drawn = torch.zeros(10, 3, dtype=torch.bool)
+    drawn[[1, 4, 7], [0, 0, 2]] = True
+    counts = []
+
+    def ask(team, random):
+        counts.append(len(team.seen))
+        return signs(team, random).expand(-1, 3, -1)
+
+    def ask_all(team, random):
+        return signs(team, random).expand(-1, 3, -1)
+
+    query = PartSum(held.hide(made), ask, Ballot(64), (64,), queries=3)
+    plain = parts(load(arrays()), size=10)
+    plain.train()
+    expected = plain.total(PartSum(held.hide(plain), ask_all, Ballot(64), (64,), queries=3), 1, drawn, ())
+    assert torch.equal(made.total(query, 1, drawn, ()), expected) and expected.any()
+    assert counts == [4]

@@ -17,6 +17,7 @@ from sfumato.cli.evaluate import evaluate
 from sfumato.cli.keygen import keygen
 from sfumato.cli.methods import methods
 from sfumato.cli.plan import plan
+from sfumato.cli.recipes import recipes
 from sfumato.cli.refit import refit
 from sfumato.cli.sample import sample
 from sfumato.cli.synthesize import synthesize
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (methods, plan, synthesize, refit, sample, tune, budget, audit, verify, keygen, evaluate, compare):
+for verb in (methods, recipes, plan, synthesize, refit, sample, tune, budget, audit, verify, keygen, evaluate, compare):
     app.command()(verb)
 
 

@@ -67,6 +67,10 @@ Unit = Annotated[
 MethodName = Annotated[
     str | None, typer.Option("--method", metavar="NAME", help="See `sfumato methods`.", show_default=False)
 ]
+Recipe = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Settings and budget by name; see `sfumato recipes`.", show_default=False),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="A setting of the method; may be repeated.", show_default=False),

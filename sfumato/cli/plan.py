@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,8 @@ from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from sfumato.request import Request
 
 MOST_RECORDS = 10**12
 MOST_CLASSES = 10_000
@@ -26,10 +29,9 @@ Classes = Annotated[int | None, typer.Option(metavar="N", help="Number of classe
 
 def plan(
     context: typer.Context,
-    method: Annotated[str, typer.Option(metavar="NAME", help="See `sfumato methods`.")],
-    epsilon: Annotated[
-        float, typer.Option(callback=options.epsilon_in_range, help="Privacy budget; smaller is more private.")
-    ],
+    method: options.MethodName = None,
+    recipe: options.Recipe = None,
+    epsilon: options.Epsilon = None,
     data: Data = None,
     records: options.Records = None,
     shape: Shape = None,
@@ -49,17 +51,17 @@ def plan(
 ) -> Answer:
     """Show what a run would ask of the data and the guarantee it would give. Spends nothing.
 
-    Give --data DATA, or describe data that need not exist with --records, --shape and --classes.
+    Give --data DATA, or describe data that need not exist with --records, --shape and --classes; a recipe describes
+    its own.
     """
     from sfumato import api, request
 
-    asked = request.Request(
-        data=data or "described", method=method, epsilon=epsilon, delta=delta, relation=relation,
-        private_count=private_count, records=records, size=size, grey=grey, split=split, label=label, person=person,
-        labels=labels, settings=options.settings(set),
-    )  # fmt: skip
-    api.make_budget(epsilon, delta, relation)
-    api.make_method(method, asked.settings)
+    typed = request.typed(context.params, options.given(context), options.settings(set))
+    asked = _request(typed)
+    api.make_budget(asked.epsilon, asked.delta, relation)
+    api.make_method(asked.method, asked.settings)
+    if data is None and recipe is not None:
+        records, shape, classes = request.described(recipe, records, shape, classes)
     if data is None:
         _check_description(records, shape, classes, options.given(context))
         spec = request.describe(
@@ -72,6 +74,16 @@ def plan(
             spec = box.spec
     found = request.plan_for(asked, spec).to_json()
     return Answer(found, lambda out: _show(out, found), json)
+
+
+def _request(typed: dict[str, Any]) -> Request:
+    from sfumato.request import Request
+
+    for name, what in (("method", "--method NAME"), ("epsilon", "--epsilon E")):
+        if typed[name] is None:
+            raise InputError(f"Say what to plan: {what} is missing (or give --recipe NAME).")
+    known = {f.name for f in fields(Request)}
+    return Request(**{k: v for k, v in typed.items() if k in known and k != "data"}, data=typed["data"] or "described")
 
 
 def _check_data(shape: str | None, classes: int | None) -> None:

@@ -32,6 +32,7 @@ def synthesize(
     context: typer.Context,
     data: Data = None,
     method: options.MethodName = None,
+    recipe: options.Recipe = None,
     epsilon: options.Epsilon = None,
     delta: options.Delta = 1e-5,
     relation: options.Relation = "add-remove",
@@ -66,7 +67,7 @@ def synthesize(
         if request.follows():
             return request.assist(None, resume)
         return _watched(lambda shown: request.resume(resume, shown), json)
-    asked = _request(context, options.settings(set), unit)
+    asked = _request(request.typed(context.params, options.given(context), options.settings(set)), unit)
     if request.follows():
         return request.assist(asked, None)
     return _watched(lambda shown: (asked, request.carry_out(asked, shown)), json)
@@ -78,16 +79,15 @@ def _alone(given: list[str]) -> None:
         raise InputError(f"A resumed run keeps all it was begun with; leave out {what} beside --resume.")
 
 
-def _request(context: typer.Context, settings: dict[str, str], unit: str | None) -> Request:
+def _request(typed: dict[str, Any], unit: str | None) -> Request:
     """The request as typed; its fields bear the names of the options."""
     from sfumato.request import Request
 
-    typed = context.params
     for name, what in (("data", "DATA"), ("method", "--method NAME"), ("epsilon", "--epsilon E")):
         if typed[name] is None:
             raise InputError(f"Say what to synthesize from and how: {what} is missing (or --resume RUN to go on).")
     options.check_unit(unit, typed["person"])
-    return Request(**{f.name: typed[f.name] for f in fields(Request) if f.name in typed}, settings=settings)
+    return Request(**{f.name: typed[f.name] for f in fields(Request) if f.name in typed})
 
 
 def _watched(act: Any, as_json: bool) -> Answer:

@@ -45,6 +45,11 @@ class Levels:
         """One level a pixel; after a rotation there are as many as the next power of two."""
         return (Rotation(d, self.seed).size if self.rotate else d,)
 
+    @property
+    def gain(self) -> float:
+        """Levels are spread over [-1, 1]."""
+        return 2 / (self.levels - 1)
+
     def printed_sensitivity(self, k: int) -> float:
         """What section 5.3 of the DataLens paper says, for comparison: too small by far for this dense vote."""
         return self.levels * math.sqrt(k)
@@ -91,6 +96,11 @@ class Lattice:
             )
         if not (0 < self.slack < 1 and self.tries >= 1):
             raise ValueError(f"Expected 0 < slack < 1 and tries from 1, found {self.slack} and {self.tries}.")
+
+    @property
+    def gain(self) -> float:
+        """A row of length `norm` counts for 1."""
+        return self.spacing / self.norm
 
     def bound(self, d: int) -> Bound:
         """The ball of the rounded rows, in units of the spacing."""

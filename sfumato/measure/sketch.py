@@ -35,6 +35,11 @@ class Sketch:
         if self.columns < 1 or self.keep < 0:
             raise ValueError(f"Expected columns from 1 and keep from 0, found {self.columns} and {self.keep}.")
 
+    @property
+    def gain(self) -> float:
+        """Of a median of normal numbers, about: exact for one, and in the limit of many."""
+        return math.sqrt(math.pi / (2 * self.rows + math.pi - 2))
+
     def bound(self, d: int) -> Bound:
         """A ball; longer sketches are cut by projection."""
         return Bound(math.sqrt(self.rows * self.votes.bound(d).most))

@@ -16,6 +16,7 @@ number that starts elsewhere for each weight, so it goes up as often as the rest
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -102,6 +103,13 @@ class Stacked:
                 weights = _part(self.weights, part)
                 found.append(self._call(_directions, self.recipe, self.tuning.align, self.inside, weights, given))
         return torch.cat(found) if len(found) > 2 else found[-1]
+
+    def some(self, which: Tensor) -> Stacked:
+        """Some of the teachers, to be asked and not to be taught."""
+        few = copy.copy(self)
+        few.weights = {name: w[which.to(w.device)] for name, w in self.weights.items()}
+        few.count, few.first, few.second = len(which), {}, {}
+        return few
 
     def scores(self, images: Tensor, labels: Tensor) -> Tensor:
         """D of (count, n, c, h, w), each row one batch of its teacher, or of (1, n, c, h, w), shared: (count, n)."""
@@ -202,9 +210,8 @@ class Pass:
         self.flat = torch.cat([self.middle.flatten(2), functional.pad(label, (0, spare))], 2)
         high, self.high_norm = self._norm(torch.bmm(self.flat, dense)[:, :, None], "dense")
         self.high = torch.cat([high[:, :, 0], label], 2)
-        return torch.einsum("cnh,cnh->cn", self.high[..., : self.recipe.hidden], self._head().expand(-1, n, -1)) + torch.bmm(
-            label, self.weights["last"][:, self.recipe.hidden :, None]
-        )[..., 0]
+        constant = torch.bmm(label, self.weights["last"][:, self.recipe.hidden :, None])[..., 0]
+        return constant + (high[:, :, 0] * self._head()).sum(2)
 
     def _head(self) -> Tensor:
         """Weights of the last layer for each image (count, n or 1, hidden): shared, plus its label's own."""

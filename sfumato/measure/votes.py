@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -31,6 +31,10 @@ class Compression(Protocol):
     def decode(self, noisy: Tensor, d: int, voters: int = 0) -> Tensor:
         """The released sum (m, *shape) back as (m, d) pixels, where one teacher counts for at most about 1 a pixel."""
 
+    @property
+    def gain(self) -> float:
+        """Deviation of the noise in a decoded pixel, as a part of that in the sum."""
+
 
 @dataclass(frozen=True)
 class TopK:
@@ -49,6 +53,7 @@ class TopK:
     clip: float = 0.0  # 0 for none; the paper has 1e-5
     stochastic: bool = True
     sparse: bool = True
+    gain: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if self.most < 1:

@@ -111,20 +111,20 @@ class DataLens(Method):
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, facts, votes = barrier.spec, barrier.ledger.plan.facts, self.votes()
-        d, sigma, steps, m = spec.pixels, facts["sigma"], facts["steps"], 1 if self.order == "paper" else self.batch
+        d, sigma, steps = spec.pixels, facts["sigma"] * votes.gain, facts["steps"]
+        m = 1 if self.order == "paper" else self.batch  # images a question is about
         weights = histograms.shares(self.labels, barrier, run)
         student = voting.student(self, spec, weights, run)
         teachers = barrier.hold(self._critics(spec), self.teachers)  # each record in one part
-        query = PartSum(teachers, lambda team, random, x, y: votes.encode(team.directions(x, y), random),
-                        votes.bound(d), votes.shape(d), m)  # fmt: skip
+        ask = lambda team, random, x, y, j: votes.encode(team.directions(x, y)[:, j : j + m], random)  # noqa: E731
+        query = PartSum(teachers, ask, votes.bound(d), votes.shape(d), m)
         strip = Strip(run, student.net, spec)
 
-        def voted(x: Tensor, y: Tensor) -> Tensor:
-            noisy = barrier.release("votes", query, x, y)  # the barrier
-            seen = votes.decode(noisy, d, round(self.share * self.teachers)).view(-1, *spec.shape)
-            beta = self.threshold or 0.7 * sigma / (self.share * self.teachers)
-            return direction(seen, teachers=self.share * self.teachers, sigma=sigma, threshold=beta, blur=self.blur,
-                             rule=self.rule)  # fmt: skip
+        def voted(x: Tensor, y: Tensor, j: int) -> Tensor:
+            noisy = barrier.release("votes", query, x, y, j)  # the barrier
+            seen, n = votes.decode(noisy, d, round(self.share * self.teachers)), self.share * self.teachers
+            return direction(seen.view(-1, *spec.shape), teachers=n, sigma=sigma, blur=self.blur, rule=self.rule,
+                             threshold=self.threshold or 0.7 * sigma / n)  # fmt: skip
 
         for t in run.steps(steps, student=student, teachers=teachers, strip=strip):
             z, y = voting.asked(student.net, self.batch, run, t)
@@ -133,7 +133,7 @@ class DataLens(Method):
             for j in range(0, self.batch, m):
                 for _ in range(self.updates if t or j else self.warmup + self.updates):
                     barrier.train(teachers, x, asked)
-                moves.append(voted(x[j : j + m], asked[j : j + m]))
+                moves.append(voted(x, asked, j))
             student.step(z, y, torch.cat(moves))
             strip.look(t, steps, student.finished)
         return student.finished(run.generator("statistics"))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato.data.private import PrivateImages, Records, records
+from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import Bound, BoundedSum, Summed
 from sfumato.privacy.held import Held, Parts, PartSum, Recipe, hide, inside
 from sfumato.privacy.ledger import Ledger
@@ -21,6 +22,8 @@ from sfumato.types import DataSpec, Unit
 
 PEOPLE = 128  # persons whose terms are held at once
 
+Rows = NDArray[np.int64]
+Query = BoundedSum | Summed
 Tick = Callable[[str, float | None], None]  # told the crossing and the fraction done; None where that is private
 
 
@@ -48,7 +51,7 @@ class Barrier:
         self._ranks = ranks or Alone()
         self._inside = _Inside(None if data is None else records(data), spec, device, microbatch, tick)
 
-    def release(self, name: str, query: BoundedSum | Summed | PartSum, *public: Any) -> Tensor:
+    def release(self, name: str, query: BoundedSum | Summed | PartSum | BatchValue, *public: Any) -> Tensor:
         """The noisy answer to `query`, in float64. Charged before a record is read."""
         held = isinstance(query, PartSum)
         crossing = self.ledger.charge(name, query.queries if isinstance(query, PartSum) else 1)
@@ -61,7 +64,11 @@ class Barrier:
             total = self._of_parts(name, crossing, query, public)
         else:
             taking_part = crossing.sampler.draw(self._inside.units, self.noise)
-            total = self._inside.total(name, query, self._ranks.share(taking_part), public)
+            if isinstance(query, BatchValue):  # cannot be dealt out: one block, and ranks without it add nothing
+                mine = taking_part if self._ranks.owns(0) else taking_part[:0]
+            else:
+                mine = self._ranks.share(taking_part)
+            total = self._inside.total(name, query, mine, public)
         # With several ranks each has a part of the sum; one of them adds the noise, and all get the same answer.
         total = self._ranks.sum(total)
         if not isinstance(query, BoundedSum | PartSum):
@@ -110,10 +117,15 @@ class _Inside:
             return 0
         return len(self._starts) - 1 if self._by_person else len(self.data)
 
-    def total(self, name: str, query: BoundedSum | Summed, units: NDArray[np.int64], public: tuple[Any, ...]) -> Tensor:
+    def total(self, name: str, query: BoundedSum | Summed | BatchValue, units: NDArray[np.int64],
+              public: tuple[Any, ...]) -> Tensor:  # fmt: skip
         self._tick(name, 0.0)
         shape = query.answer_shape(len(self._spec.classes))
         total = torch.zeros(shape, dtype=torch.float64, device=self.device)
+        if isinstance(query, BatchValue):
+            total += self._value(query, units, public) if len(units) else 0
+            self._tick(name, 1.0)
+            return total
         add = self._add_people if self._by_person else self._add_records
         for start in range(0, len(units), self._microbatch):
             add(total, query, units[start : start + self._microbatch], public)
@@ -121,7 +133,15 @@ class _Inside:
         return total
 
     @torch.no_grad()
-    def _add_records(self, total: Tensor, query: BoundedSum | Summed, rows: NDArray[np.int64], public: tuple[Any, ...]) -> None:
+    def _value(self, query: BatchValue, units: NDArray[np.int64], public: tuple[Any, ...]) -> Tensor:
+        """One value of all records of these units, read in one piece."""
+        rows = units
+        if self._by_person:
+            rows = np.concatenate([self._order[self._starts[p] : self._starts[p + 1]] for p in units])
+        return query.value(*self._batch(rows), *public)
+
+    @torch.no_grad()
+    def _add_records(self, total: Tensor, query: Query, rows: Rows, public: tuple[Any, ...]) -> None:
         images, labels = self._batch(rows)
         if not isinstance(query, BoundedSum):
             total += query.total(images, labels, *public)
@@ -133,7 +153,7 @@ class _Inside:
             total += terms.sum(0)
 
     @torch.no_grad()
-    def _add_people(self, total: Tensor, query: BoundedSum | Summed, people: NDArray[np.int64], public: tuple[Any, ...]) -> None:
+    def _add_people(self, total: Tensor, query: Query, people: Rows, public: tuple[Any, ...]) -> None:
         """One bounded term a person: the mean over that person's records (votes: their sum), projected as a whole."""
         for piece in np.array_split(people, -(-len(people) // PEOPLE)):
             owned = [self._order[self._starts[p] : self._starts[p + 1]] for p in piece]

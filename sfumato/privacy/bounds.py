@@ -57,13 +57,19 @@ class Bound:
 class Ballot:
     """Whole numbers from `low` to `high`, at most `most` of them not zero: the discrete Gaussian applies.
 
+    `coordinates`, where it is declared, is how many numbers a ballot has: a vote cannot move where there is no other
+    place, and a ballot with more of them is refused.
+
     >>> Ballot(200).sensitivity(Relation.REPLACE_ONE) == 2 * 200**0.5  # all signs flipped
     True
+    >>> Ballot(1, low=0, coordinates=1).sensitivity(Relation.REPLACE_ONE)  # yes or no
+    1.0
     """
 
     most: int
     low: int = -1
     high: int = 1
+    coordinates: int | None = None
     integer: ClassVar[bool] = True
     grid: ClassVar[float] = 1.0
 
@@ -72,6 +78,8 @@ class Ballot:
             raise ValueError(f"Expected most >= 1 and low <= 0 <= high, found {self}.")
         if max(-self.low, self.high) > 127:
             raise ValueError(f"Expected whole numbers from -127 to 127, found {self}.")
+        if self.coordinates is not None and self.coordinates < self.most:
+            raise ValueError(f"Expected coordinates of at least most, found {self}.")
 
     @property
     def norm(self) -> float:
@@ -89,10 +97,14 @@ class Ballot:
         if relation is Relation.ADD_REMOVE:
             return ((self.most, far),)
         turned, moved = (self.most, self.high - self.low), (2 * self.most, far)
+        if self.coordinates is not None and self.coordinates < 2 * self.most:  # votes meet: all of them may turn
+            return ((self.coordinates, self.high - self.low),)
         return (turned, moved) if self.low else (moved,)  # without negatives, turning over is half of moving
 
     def project(self, terms: Tensor) -> Tensor:
         """Each row as a ballot: finite, whole, within its limits; the entries beyond the first `most` are void."""
+        if self.coordinates is not None and terms[:1].numel() > self.coordinates:
+            raise ValueError(f"Expected ballots of {self.coordinates} numbers, found {tuple(terms.shape[1:])}.")
         whole = terms if not terms.is_floating_point() else _finite(terms).round()
         flat = whole.flatten(1).clamp(self.low, self.high)
         if self.most == 1:  # a person with many records counts once, for what most of them say
@@ -101,7 +113,39 @@ class Ballot:
         return kept.view_as(terms)
 
 
-AnyBound = Bound | Ballot
+@dataclass(frozen=True)
+class Ball:
+    """A ball of radius `norm` for one value of a whole sample, which any unit may move from side to side.
+
+    >>> {Ball(1.0).sensitivity(relation) == 2 * Bound(1.0).sensitivity(Relation.ADD_REMOVE) for relation in Relation}
+    {True}
+    """
+
+    norm: float
+    integer: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        Bound(self.norm)
+
+    def sensitivity(self, relation: Relation) -> float:
+        """L2 distance between the values of two neighbours, at most: two points of the ball."""
+        return 2 * self.norm * SLACK
+
+    def shifts(self, relation: Relation) -> tuple[tuple[int, int], ...]:
+        """None, since values are not whole numbers."""
+        return ()
+
+    @property
+    def grid(self) -> float:
+        """That of a `Bound`."""
+        return Bound(self.norm).grid
+
+    def project(self, terms: Tensor) -> Tensor:
+        """Each row as a `Bound` does it."""
+        return Bound(self.norm).project(terms)
+
+
+AnyBound = Bound | Ballot | Ball
 
 
 class Summed(Protocol):

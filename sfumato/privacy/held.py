@@ -142,8 +142,9 @@ class Parts:
         present = present.expand(-1, query.queries) if taking_part is None else present & taking_part.to(self._device)
         for block in self._shelf:
             mask = present[block * self._block : (block + 1) * self._block]
+            drawn = None if taking_part is None else taking_part[block * self._block : (block + 1) * self._block].any(1)
             with self._shelf.team(block, keep=False) as team:
-                rows = query.contribution(team, self._random(f"use {use}", block, self._device), *public)
+                rows = _asked(team, drawn, query.contribution, self._random(f"use {use}", block, self._device), public)
             if rows.shape != (len(mask), *shape):
                 raise ValueError(f"Expected terms of shape {(len(mask), *shape)}, found {tuple(rows.shape)}.")
             terms = query.bound.project(rows.flatten(0, 1)).view_as(rows)
@@ -166,6 +167,23 @@ class Parts:
         self._open(bytes(state["key"].cpu().numpy().tobytes()), int(state["block"]))
         self._updates = int(state["updates"])
         self._shelf.load_state_dict(state["states"])
+
+
+def _asked(
+    team: Team, drawn: Tensor | None, contribution: Callable[..., Tensor], random: torch.Generator, public: Any
+) -> Tensor:
+    """Terms of a block; of those that were drawn alone, where a team can be split. The draw does not know the data."""
+    if drawn is None or not hasattr(team, "some"):
+        return contribution(team, random, *public)
+    which = drawn.nonzero()[:, 0]
+    size = 1 << max(0, len(which) - 1).bit_length()  # a power of two: few shapes, since kernels are made for each
+    if size >= len(drawn):
+        return contribution(team, random, *public)
+    filled = which[torch.arange(size) % max(1, len(which))] if len(which) else torch.zeros(size, dtype=torch.int64)
+    rows = contribution(team.some(filled), random, *public)
+    terms = rows.new_zeros((len(drawn), *rows.shape[1:]))
+    terms[which.to(rows.device)] = rows[: len(which)]
+    return terms
 
 
 def identities(data: Records, spec: DataSpec, relation: Relation) -> Sequence[bytes]:

@@ -1,0 +1,46 @@
+"""`sfumato recipes`: settings by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.show import Answer, number, pairs, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one recipe whole.", show_default=False)]
+
+
+def recipes(name: Name = None, json: options.Json = False) -> Answer:
+    """List the recipes: a method with settings and a budget, by name; or show one of them whole."""
+    from sfumato import api
+
+    found = api.recipes(name)
+    if name is None:
+        return Answer(found, lambda out: _show(out, found), json)
+    return Answer(found[0], lambda out: out.print(pairs(_whole(found[0]))), json)
+
+
+def _show(out: Console, found: list[dict[str, Any]]) -> None:
+    rows = [(r["name"], r["data"], number(r["epsilon"]), r["kind"], r["paper"]) for r in found]
+    out.print(table("Recipes", ("name", "data", "epsilon", "kind", "paper"), rows, whole=("name", "epsilon", "kind")))
+    out.print("Use one with `sfumato synthesize DATA --recipe NAME`, or look at it with `sfumato recipes NAME`.")
+
+
+def _whole(recipe: dict[str, Any]) -> list[tuple[str, str]]:
+    shape = "x".join(map(str, recipe["shape"]))
+    published = [] if recipe["published"] is None else [("published", f"accuracy {recipe['published']:.4f}")]
+    return [
+        ("recipe", recipe["name"]),
+        ("method", recipe["method"]),
+        ("budget", f"epsilon {number(recipe['epsilon'])} at delta {number(recipe['delta'])}"),
+        ("made for", f"{recipe['data']}: {recipe['records']:,} records, {shape}, {recipe['classes']} classes"),
+        ("from", f"{recipe['kind']}; {recipe['paper']}"),
+        ("settings", ", ".join(f"{field}={value}" for field, value in recipe["settings"].items())),
+        *published,
+        ("note", recipe["note"]),
+    ]
