@@ -22,10 +22,10 @@ lint: venv
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: lint
-	$(BIN)/python -m pytest -m 'not gpu'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not gpu'
 
 bench: venv
 	$(BIN)/python -m benchmarks.bigdata

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import ClassVar
 
 import pytest
@@ -131,9 +132,16 @@ def test_too_little_noise_shows_at_every_level():
     assert {"mean: noise scale", "mean: step audit", "whole plan"} <= failing(report)
 
 
-@pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize("labels", PRIORS, ids=[prior.kind for prior in PRIORS])
-@pytest.mark.parametrize("row", TABLE, ids=[row.name for row in TABLE])
+# One case of each method by default, of every kind in turn; all of them in the long run.
+CASES = [
+    pytest.param(row, labels, relation, id=f"{row.name}-{labels.kind}-{relation}",
+                 marks=[] if case == i % 4 else [pytest.mark.slow])
+    for i, row in enumerate(TABLE)
+    for case, (labels, relation) in enumerate(product(PRIORS, Relation))
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "labels", "relation"), CASES)
 def test_every_method_passes_under_either_relation(row, labels, relation):
     report = check(load_class(row)(labels=labels), budget=Budget(4.0, relation=relation), level=1, draws=20_000)
     assert report.verdict == "pass", report.failed

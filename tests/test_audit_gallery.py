@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
 from sfumato.audit import gallery
+from sfumato.audit.gallery import engine, gradients
+from sfumato.errors import InputError
+from sfumato.measure.gradients import per_example
+from sfumato.measure.validate import mixes_examples
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +44,22 @@ def test_rows_are_plain_values(rows):
 def test_games_of_higher_levels_convict_too(rows):
     assert all("step audit" in rows[i]["by"] for i in ("B01", "B02", "B07", "B10", "B11"))
     assert all("end to end" in rows[i]["by"] for i in ("B03", "B09", "B21"))
+
+
+def test_the_measured_sensitivity_is_told(rows):
+    assert "moved by 128 (127.8 times" in rows["B13"]["detail"]
+    assert "moved the answer by 129" in rows["B14"]["detail"] and "exceeded 128.9 times" in rows["B14"]["detail"]
+
+
+def test_the_real_engine_refuses_what_its_trial_was_left_out_for():
+    images, labels = torch.rand(4, 1, 1, engine.D), torch.zeros(4, dtype=torch.long)
+    query = per_example(gradients.critic_net(mixing=True), gradients.critic_loss, 1.0)
+    assert query._settle(images, ()) != "ghost"  # one example at a time, where the layer does nothing
+    assert mixes_examples(query.net, images)
+    rows, changed = query.rows(images, labels), query.rows(torch.cat([1 - images[:1], images[1:]]), labels)
+    assert torch.equal(rows[1:], changed[1:])
+    with pytest.raises(InputError, match="use GroupNorm"):
+        per_example(torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8)), gradients.critic_loss, 1.0)
 
 
 def test_a_row_that_is_wrong_says_so(monkeypatch):

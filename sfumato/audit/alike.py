@@ -10,6 +10,7 @@ import torch
 from sfumato.audit.crossings import contributions
 from sfumato.audit.replay import Placed, Replay
 from sfumato.audit.watch import Action, Asked, Made, Opened, Seen, made_up
+from sfumato.measure.gradients import ClippedGradient
 from sfumato.privacy.held import PartSum
 from sfumato.privacy.plan import Plan
 
@@ -47,7 +48,7 @@ def _probed(seen: Seen) -> list[Any]:
 
 def _answers(asked: Asked, plan: Plan, probe: Made) -> Any:
     if not isinstance(asked.query, PartSum):
-        return contributions(asked.query, probe, asked.public)
+        return contributions(asked.still, probe, asked.public)
     return [torch.from_numpy(part) for part in Replay(asked, plan).teachers(Placed(probe, plan.budget.relation))]
 
 
@@ -61,6 +62,11 @@ def _alike(one: Any, two: Any) -> bool:
     if isinstance(one, torch.nn.Module):
         return isinstance(two, torch.nn.Module) and _alike(one.state_dict(), two.state_dict())
     return bool(one == two) if isinstance(one, int | float | str | bool | None) else True
+
+
+def same_gradient(one: Asked, two: Asked) -> bool:
+    """Whether two uses are one question: its network is now what training has left of it, whenever it was asked."""
+    return isinstance(one.query, ClippedGradient) and one.query is two.query and _alike(one.public, two.public)
 
 
 def kinds(seen: Seen) -> list[Asked]:

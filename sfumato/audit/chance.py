@@ -17,6 +17,8 @@ from sfumato.audit.subject import Array, Finding, Inclusion, Random, Subject
 
 RARE = 1e-6
 NUMBERS = 400_000  # noise values looked at
+WIDE = 20_000  # coordinates from which on fewer releases will do
+CORRELATED = 2**20  # values whose every distance is looked at
 
 
 def zero_input(subject: Subject, count: int | None = None) -> list[Array]:
@@ -25,7 +27,8 @@ def zero_input(subject: Subject, count: int | None = None) -> list[Array]:
     made = []
     for data in subject.nothing:
         first = subject.release(data)
-        wanted = count or int(np.clip(NUMBERS // max(1, first.size) // len(subject.nothing), 24, 600))
+        fewest = 24 if first.size <= WIDE else 6
+        wanted = count or int(np.clip(NUMBERS // max(1, first.size) // len(subject.nothing), fewest, 600))
         made.append(np.stack([first.ravel(), *(subject.release(data).ravel() for _ in range(wanted - 1))]))
     return made
 
@@ -117,7 +120,7 @@ def _cells(seen: Array, expected: Array) -> float:
 
 def _repeats(noise: Array) -> Finding:
     """Noise used twice, by any step, class or rank: the correlation at every distance, by one Fourier transform."""
-    flat = noise.ravel() - noise.mean()
+    flat = noise.ravel()[:CORRELATED] - noise.mean()
     n = 1 << (2 * len(flat) - 1).bit_length()
     power = np.abs(np.fft.rfft(flat, n)) ** 2
     lags = np.arange(1, max(2, len(flat) - 1000) if len(flat) > 2000 else len(flat) // 2)

@@ -10,18 +10,20 @@ Level 0 takes seconds and no luck, level 1 plays against each crossing, level 2 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sfumato.accounting.budget import Budget
+from sfumato.accounting.budget import Budget, Relation
 from sfumato.audit import endtoend, step
-from sfumato.audit.alike import equal, kinds
+from sfumato.audit.alike import equal, kinds, same_gradient
+from sfumato.audit.batches import anything_subject, value_subject
 from sfumato.audit.bounds import SIGNIFICANCE
 from sfumato.audit.crossings import subject_of, wild_subject, with_unit, without_unit
 from sfumato.audit.examine import examine
+from sfumato.audit.gradients import gradient_subject, loud_subject, memory_subject
 from sfumato.audit.parts import turned_subject, votes_subject
 from sfumato.audit.report import Report
 from sfumato.audit.subject import Finding, Random, Subject
@@ -29,6 +31,9 @@ from sfumato.audit.watch import Asked, Made, Seen, learn, made_up
 from sfumato.audit.whole import canary
 from sfumato.data.public import PublicImages
 from sfumato.errors import OverBudget
+from sfumato.measure.gradients import ClippedGradient
+from sfumato.privacy.batch import BatchValue
+from sfumato.privacy.bounds import BoundedSum
 from sfumato.privacy.held import PartSum
 from sfumato.privacy.plan import Plan
 from sfumato.privacy.samplers import Everyone
@@ -156,42 +161,64 @@ def _one_too_many(method: Any, plan: Plan, made: Made, seed: int, public: Any) -
     return Finding("one too many", 0, True, "a use beyond the plan is refused")
 
 
+def _ways(query: Any) -> tuple[Callable[[Asked, Plan], Subject], ...]:
+    """How a question is looked at: on made-up records, at its worst, and whether it remembers any."""
+    if isinstance(query, PartSum):
+        return votes_subject, turned_subject
+    if isinstance(query, BoundedSum):
+        return subject_of, wild_subject
+    if isinstance(query, BatchValue):
+        return value_subject, anything_subject, memory_subject
+    if isinstance(query, ClippedGradient):
+        return gradient_subject, loud_subject, memory_subject
+    return gradient_subject, memory_subject  # a sum of somebody's own
+
+
 def _subjects(asked: Asked, plan: Plan, again: bool) -> list[Subject]:
-    """A crossing on made-up records, and with rows of the worst kind.
+    """A crossing as subjects.
 
     With `again`, noise, sampling and partition were looked at already, while what is asked may have changed.
     """
-    held = isinstance(asked.query, PartSum)
-    if again and held:
+    if again and isinstance(asked.query, PartSum):
         return [replace(votes_subject(asked, plan, ("random",)), nothing=(), inclusion=None, parts=None)]
-    subject, wild = (votes_subject, turned_subject) if held else (subject_of, wild_subject)
-    first = subject(asked, plan)
-    return [replace(first, nothing=(), inclusion=None) if again else first, wild(asked, plan)]
+    first, *others = (way(asked, plan) for way in _ways(asked.query))
+    return [replace(first, nothing=(), inclusion=None) if again else first, *others]
 
 
 def _each(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
     rows: list[Finding] = []
-    done: set[str] = set()
+    done: dict[str, Asked] = {}
     for asked in kinds(seen):
+        if asked.name in done and same_gradient(asked, done[asked.name]):
+            continue
         try:
             found = [f for s in _subjects(asked, plan, asked.name in done) for f in examine(s, seed=seed)]
         except Exception as error:
             found = [Finding("query", 0, False, f"the query failed on made-up records: {_short(error)}")]
-        done.add(asked.name)
+        done[asked.name] = asked
         rows += [replace(f, check=f"{asked.name}: {f.check}") for f in found]
     return rows
 
 
 def _played(asked: Asked, plan: Plan, random: Random, draws: int, alpha: float) -> step.Played | None:
-    """Against the worst neighbours: of held parts, one whose terms turn over."""
-    subject = turned_subject(asked, _at_one(plan, asked.name)) if isinstance(asked.query, PartSum) else None
-    return step.play(subject or subject_of(asked, plan), random, draws, alpha)
+    """Against the worst neighbours: a part whose terms turn over, a gradient of full norm, any value at all."""
+    way = _ways(asked.query)[1]
+    if way in (turned_subject, loud_subject, anything_subject):
+        return step.play(_under(plan.budget.relation, way(asked, _at_one(plan, asked.name))), random, draws, alpha)
+    return step.play(_ways(asked.query)[0](asked, plan), random, draws, alpha)
+
+
+def _under(relation: Relation, subject: Subject) -> Subject:
+    """The subject with neighbours under the relation that is claimed, and no others."""
+    pairs = subject.pairs
+    assert pairs is not None
+    return replace(subject, pairs=lambda random: (pair for pair in pairs(random) if pair.relation is relation))
 
 
 def _at_one(plan: Plan, name: str) -> Plan:
     """The plan with noise at which one use of a crossing claims mu = 1.
 
-    One of thousands of votes claims too little to be refuted; its own noise is looked at by level 0 and 2.
+    One of thousands of votes or steps claims too little to be refuted; its own noise is looked at by level 0 and 2.
     """
     c = plan.crossings[name]
     mu = c.event(plan.budget.relation).sensitivity / c.mechanism.std(c.bound)

@@ -52,6 +52,8 @@ def sensitivity(subject: Subject, random: Random) -> Finding | None:
     assert pair is not None
     declared = subject.declared[pair.relation]
     said = f"{why} for a {pair.kind} record under {pair.relation}; declared {declared:.4g}"
+    if ROUNDING < ratio < np.inf:
+        said += f", exceeded {ratio:.4g} times"
     return Finding("sensitivity", 0, ratio <= ROUNDING, said)
 
 

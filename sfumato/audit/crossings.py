@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from sfumato.audit.bounds import Curve, curve_of
 from sfumato.audit.subject import Array, Inclusion, Pair, Random, Rows, Subject
 from sfumato.audit.watch import Asked, Made, made_up, opened
 from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Crossing, Plan
@@ -49,7 +50,7 @@ def claims(name: str, plan: Plan) -> dict[str, Any]:
 def subject_of(asked: Asked, plan: Plan) -> Subject:
     """The crossing as a subject."""
     crossing, spec = plan.crossings[asked.name], plan.data
-    inside = _Inside(asked, plan)
+    inside = Inside(asked, plan)
     return Subject(
         name=asked.name,
         pairs=lambda random: image_pairs(spec, random),
@@ -57,7 +58,7 @@ def subject_of(asked: Asked, plan: Plan) -> Subject:
         release=inside.release,
         projected=inside.projected,
         nothing=(None,),
-        rows=inside.rows(spec),
+        rows=inside.rows(spec, lambda made: _jacobian(asked.query, made, asked.public)),
         inclusion=inside.inclusion() if crossing.sampler.rate < 1 else None,
         **claims(asked.name, plan),
     )
@@ -77,7 +78,7 @@ def wild_subject(asked: Asked, plan: Plan) -> Subject:
                 [_wild(out[i], wild.get(round(float(images[i, 0, 0, 0]) * 255), "")) for i in range(len(out))]
             )
 
-        return _Inside(replace(asked, query=replace(asked.query, contribution=rows)), plan).exact(made)
+        return Inside(replace(asked, query=replace(asked.query, contribution=rows)), plan).exact(made)
 
     def pairs(random: Random) -> Iterator[Pair]:
         made = made_up(spec, random, 3)
@@ -111,7 +112,7 @@ def along(crossing: Crossing, noise: Any, exact: Array, direction: Array, n: int
     return crossing.mechanism(torch.full((n,), on_grid, dtype=torch.float64), bound, noise).numpy()
 
 
-class _Inside:
+class Inside:
     """Barriers around one crossing, opened for repetition."""
 
     def __init__(self, asked: Asked, plan: Plan) -> None:
@@ -125,21 +126,29 @@ class _Inside:
     def _barrier(self, made: Made | None) -> Barrier:
         spec = self._plan.data
         box = None if made is None else made.box(spec)
-        return Barrier(box, spec, Ledger(self._plan), microbatch=64)
+        return Barrier(box, spec, Ledger(self._plan))
 
     def exact(self, made: Made) -> Array:
-        barrier = self._barrier(made)
-        everyone = np.arange(barrier._inside.units)
-        return barrier._inside.total(self._asked.name, self._asked.query, everyone, self._asked.public).numpy()
+        """The answer if everyone takes part, as the mechanism gets it."""
+        barrier, grid = self._barrier(made), self._crossing.bound.grid
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # any randomness of the query's own is held still
+            total = barrier._inside.total(
+                self._asked.name, self._asked.query, np.arange(barrier._inside.units), self._asked.public
+            )
+        return (torch.round(total / grid) * grid).numpy()
 
     def release(self, made: Made | None) -> Array:
+        """The noisy answer."""
         barrier = self._blind if made is None else self._barrier(made)
         return barrier.release(self._asked.name, self._asked.query, *self._asked.public).numpy()
 
     def projected(self, exact: Array, direction: Array, n: int) -> Array:
+        """Draws along a direction."""
         return along(self._crossing, self._blind.noise, exact, direction, n)
 
-    def rows(self, spec: DataSpec) -> Rows:
+    def rows(self, spec: DataSpec, jacobian: Callable[[Made], Array]) -> Rows:
+        """What each record contributes."""
         query, public = self._asked.query, self._asked.public
 
         def of(made: Made) -> Array:
@@ -154,29 +163,31 @@ class _Inside:
         def alone(made: Made, i: int) -> Made:
             return Made(made.images[i : i + 1], made.labels[i : i + 1])
 
-        jacobian = lambda made: _jacobian(query, made, public)  # noqa: E731
         return Rows(of, lambda random: made_up(spec, random, 6), change, jacobian, alone)
 
     def inclusion(self) -> Inclusion:
+        """Who takes part."""
         sampler, noise = self._crossing.sampler, self._blind.noise
         units = max(200, int(np.ceil(30 / sampler.rate)))
         return Inclusion(lambda n: [sampler.draw(units, noise) for _ in range(n)], units, sampler.rate)
 
 
-def _tensors(made: Made) -> tuple[Tensor, Tensor]:
+def tensors(made: Made) -> tuple[Tensor, Tensor]:
+    """Images and labels as a query gets them."""
     return torch.from_numpy(made.images).float().div_(255), torch.from_numpy(made.labels)
 
 
-def contributions(query: BoundedSum, made: Made, public: tuple) -> Tensor:
+def contributions(query: Any, made: Made, public: tuple) -> Tensor:
     """Rows as the barrier would get them; any randomness of the contribution's own is held still."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        return query.rows(*_tensors(made), *public)
+        ask = query.value if isinstance(query, BatchValue) else query.rows
+        return ask(*tensors(made), *public)
 
 
 def _jacobian(query: BoundedSum, made: Made, public: tuple) -> Array:
     """Size of the derivative of each row by each image; zeros where the contribution has none."""
-    images, labels = _tensors(made)
+    images, labels = tensors(made)
     images.requires_grad_()
     n = len(images)
     found = np.zeros((n, n))
@@ -193,10 +204,10 @@ def _jacobian(query: BoundedSum, made: Made, public: tuple) -> Array:
     return found
 
 
-def image_pairs(spec: DataSpec, random: Random, units: int = 4) -> Iterator[Pair]:
+def image_pairs(spec: DataSpec, random: Random, units: int = 4, kinds: tuple[str, ...] = KINDS) -> Iterator[Pair]:
     """Neighbours under both relations, one unit of each kind against others."""
     base = made_up(spec, random, units)
-    for kind in KINDS:
+    for kind in kinds:
         one = with_unit(base, 0, kind, spec, random)
         yield Pair(kind, Relation.ADD_REMOVE, one, without_unit(one, 0))
         other = with_unit(one, 0, "opposite" if kind == "antipodal" else "random", spec, random)

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sfumato.audit.steady import still, table_of
 from sfumato.audit.subject import Random
 from sfumato.data.private import PrivateImages, Records
 from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum, Summed
 from sfumato.privacy.held import Held, PartSum, Recipe
 from sfumato.privacy.ledger import Ledger
@@ -29,6 +31,8 @@ USES = 6  # releases of each crossing that are enough for a method with its own 
 HELD = 40  # releases of a crossing of held parts, which may ask one question at a time
 MOST = 200  # releases of one crossing, while another has not been seen
 
+Query = BoundedSum | Summed | PartSum | BatchValue
+
 
 class StopLearning(BaseException):
     """Every crossing was seen often enough; no `except Exception` of a method stops this one."""
@@ -41,6 +45,12 @@ class Made:
     images: np.ndarray
     labels: np.ndarray
     persons: np.ndarray | None = None
+
+    @property
+    def key(self) -> tuple[bytes, ...]:
+        """The same for the same records."""
+        persons = b"" if self.persons is None else self.persons.tobytes()
+        return self.images.tobytes(), self.labels.tobytes(), persons
 
     def box(self, spec: DataSpec) -> PrivateImages:
         """The records in a box, as a barrier takes them."""
@@ -115,10 +125,16 @@ class Asked:
     """One crossing as a method made it; for held parts, after all that had been done with them before."""
 
     name: str
-    query: BoundedSum | Summed | PartSum
+    query: Query
     public: tuple[Any, ...]
     use: int = 1
     before: tuple[Action, ...] = ()
+    table: tuple[Tensor, ...] = ()  # draws of a query that has randomness of its own
+
+    @property
+    def still(self) -> Any:
+        """The query, with randomness that does not move."""
+        return still(self.query, self.table)
 
 
 Action = Opened | Trained | Asked
@@ -134,6 +150,7 @@ class Watched:
         self._real.noise = self.noise = Counting(self._real.noise)  # type: ignore[assignment]
         self._tape, self._uses, self.charged = tape, uses, 0
         self.log: list[Action] = []
+        self._tables: dict[str, tuple[Tensor, ...]] = {}
         self.shapes: list[tuple[str, tuple[int, ...]]] = []
 
     @property
@@ -152,23 +169,25 @@ class Watched:
         self._real.train(held, *public)
         self.log.append(Trained(held, _kept(public)))
 
-    def release(self, name: str, query: BoundedSum | Summed | PartSum, *public: Any) -> Tensor:
+    def release(self, name: str, query: Query, *public: Any) -> Tensor:
         """As the real one does, but for the answer."""
         if self._enough(name):
             raise StopLearning
         before, already = self._before(query), self.ledger.used.get(name, 0)
+        if name not in self._tables:  # once: later, what was drawn already may depend on who took part
+            self._tables[name] = table_of(query)
         answer = self._real.release(name, query, *public)
         used = self.ledger.used[name]
         # Each value of each question needs a noise value of its own, and each question a use.
         questions = query.queries if isinstance(query, PartSum) else 1
         self.charged += (used - already) * answer.numel() // questions
-        self.log.append(Asked(name, query, _kept(public), used, before))
+        self.log.append(Asked(name, query, _kept(public), used, before, self._tables[name]))
         self.shapes.append((name, tuple(answer.shape)))
         crossing = self.ledger.plan.crossings[name]
         random = np.random.default_rng([self._tape, used, *name.encode()])
         return torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape))
 
-    def _before(self, query: BoundedSum | Summed | PartSum) -> tuple[Action, ...]:
+    def _before(self, query: Query) -> tuple[Action, ...]:
         """What was done with the parts that are asked."""
         if not isinstance(query, PartSum):
             return ()

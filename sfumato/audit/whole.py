@@ -6,7 +6,7 @@ Where parts vote, the canary is a whole part, of which the guarantee speaks too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,7 +16,9 @@ from sfumato.accounting.accountant import Profile
 from sfumato.accounting.budget import Relation
 from sfumato.audit.crossings import KINDS, with_unit, without_unit
 from sfumato.audit.endtoend import likelihood
+from sfumato.audit.gradients import as_canary
 from sfumato.audit.parts import play_votes
+from sfumato.audit.steady import Steady, marked
 from sfumato.audit.subject import Array, Random
 from sfumato.audit.watch import Asked, Made, made_up, opened
 from sfumato.privacy.barrier import Barrier
@@ -25,7 +27,8 @@ from sfumato.privacy.plan import Plan
 
 VALUES = 3e7  # noise values drawn in whole releases; beyond that, along the canary alone
 RELEASES = 20_000  # whole releases of one crossing
-CALLS = 8000  # draws of a sampler
+GRADIENTS = 1000  # those of gradients, which take longer
+CALLS = 24_000  # draws of a sampler
 USES = 5e6  # uses in all runs together
 
 
@@ -65,7 +68,8 @@ class Whole:
         if gap == 0:
             return np.zeros(runs)
         direction = (two - one) / gap
-        whole = one.size * runs * times <= VALUES and runs * times <= RELEASES
+        most = GRADIENTS if isinstance(self.asked[name].query, Steady) else RELEASES
+        whole = one.size * runs * times <= VALUES and runs * times <= most
         draw = self._released if whole else self._along
         along = draw(name, present, direction, runs * times).reshape(runs, times) - float((one * direction).sum())
         c = self.plan.crossings[name]
@@ -101,13 +105,21 @@ class Whole:
 def canary(plan: Plan, asked: Mapping[str, Asked], random: Random, runs: int) -> Whole:
     """The game with the canary that moves the answers most, of one of each kind."""
     spec, made = plan.data, made_up(plan.data, random, 1)
+    asked = {name: as_canary(a) for name, a in asked.items()}
     games = []
     for kind in KINDS[:-1]:
         with_ = with_unit(made, 0, "random" if kind == "antipodal" else kind, spec, random)
         replaced = plan.budget.relation is Relation.REPLACE_ONE
         one = with_unit(with_, 0, "opposite", spec, random) if replaced else without_unit(with_, 0)
+        one, with_ = _marked(one, 0), _marked(with_, 1)
         games.append(Whole(plan, asked, one, with_, runs))
+        if replaced:  # the same image, whose gradient turns round
+            games.append(Whole(plan, asked, _marked(with_, 0), with_, runs))
     return max(games, key=_moved)
+
+
+def _marked(made: Made, mark: int) -> Made:
+    return replace(made, images=marked(made.images, mark))
 
 
 def _moved(game: Whole) -> float:

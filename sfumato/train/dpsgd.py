@@ -1,13 +1,13 @@
 """DP-SGD: each step releases a noisy sum of clipped gradients; any optimiser takes it from there.
 
-    S      a Poisson sample of the records, each with probability q = batch / records      (empty ones are steps too)
-    G      sum over S of clip(gradient of the loss of record i) + N(0, (z C)^2)            the crossing "gradient"
-    step   of an ordinary optimiser on G / batch: the divisor is public
+S      a Poisson sample of the records, each with probability q = batch / records      (empty ones are steps too)
+G      sum over S of clip(gradient of the loss of record i) + N(0, (z C)^2)            the crossing "gradient"
+step   of an ordinary optimiser on G / batch: the divisor is public
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,14 +62,16 @@ def descend(
     net: nn.Module, loss: Loss, barrier: Barrier, run: Run, descent: Descent, optimiser: Optimizer, *,
     average: float = 0.0, pace: Callable[[int], float] = lambda step: 1.0, copies: int = 1,
     draw: Callable[[int], Draw] | None = None, bfloat16: bool = False, name: str = GRADIENT,
+    keep: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[int, Average | None]]:  # fmt: skip
     """All steps, with checkpoints; yields after each, for previews. `draw(step)` makes the randomness of a step.
 
     `pace(step)` is a public factor on the learning rate. The averaged weights, where asked for, are the last value's.
+    `keep` is more state for the checkpoint.
     """
     mean = Average(net, average) if average else None
     rates = [group["lr"] for group in optimiser.param_groups]
-    kept = {"net": net, "optimiser": optimiser} | ({"average": mean} if mean else {})
+    kept = {"net": net, "optimiser": optimiser, **(keep or {})} | ({"average": mean} if mean else {})
     now: dict[str, Draw] = {}
     drawn = (lambda n: now["draw"](n)) if draw else None
     query = descent.query(net, loss, copies=copies, draw=drawn, bfloat16=bfloat16)  # once: it tries the loss out

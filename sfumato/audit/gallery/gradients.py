@@ -1,112 +1,131 @@
-"""Bugs of DP-SGD-like steps: records that mix, sums that are not bounded, divisors that leak."""
+"""Bugs of DP-SGD: records that mix, sums that are not bounded, divisors that leak. All but one in the real engine."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sfumato.accounting.budget import Relation
-from sfumato.audit.gallery.common import Bug, add_noise, change, clipped, declared, normal_batch, record, vector_pairs
-from sfumato.audit.subject import Array, Pair, Random, Rows, Subject
+from sfumato.audit.gallery.common import Bug, change, declared, normal_batch, record, vector_pairs
+from sfumato.audit.gallery.engine import (
+    EXPECTED,
+    D,
+    barrier,
+    batch,
+    free,
+    gradient_step,
+    linear,
+    rows_of,
+    total,
+    untried,
+)
+from sfumato.audit.subject import Array, Pair, Random, Subject
+from sfumato.measure.clipping import Clip, TopK
+from sfumato.measure.gradients import per_example
 from sfumato.privacy.bounds import Bound
-from sfumato.privacy.mechanisms import Gaussian
+from sfumato.train.dpsgd import Descent, release_into
 
-D, BATCH = 6, 12
-BOUND, NOISE = Bound(1.0), Gaussian(1.0)
-EXPECTED = 16.0  # public size of a batch: rate times records
-
-
-def _step(name: str, exact: object, bound: Bound = BOUND, **parts: object) -> Subject:
-    given = dict(
-        declared=declared(bound), pairs=vector_pairs(D), exact=exact, sigma=NOISE.std(bound), grid=bound.grid,
-        release=lambda data: add_noise(exact(data), NOISE, bound), nothing=(np.zeros((8, D)),),  # type: ignore[operator]
-    )  # fmt: skip
-    return Subject(name=name, **(given | parts))  # type: ignore[arg-type]
+BOUND = Bound(1.0)
+BATCH, SIZE = 12, 64  # records that are looked at one by one, and of a step
 
 
 def clip_the_mean(bug: bool) -> Subject:
-    """The mean of the batch is clipped, then scaled back to a sum; each record should be clipped before."""
+    """The gradient of the batch's mean loss is clipped as if it were one record's, then scaled back to a sum."""
+    query = linear()
 
     def exact(data: Array) -> Array:
-        if bug:
-            return len(data) * clipped(np.nan_to_num(data).mean(0, keepdims=True), BOUND) if len(data) else np.zeros(D)
-        return clipped(data, BOUND)
+        if not bug or not len(data):
+            return total(query, data)
+        return len(data) * total(query, np.nan_to_num(data, posinf=0, neginf=0).mean(0, keepdims=True))
 
-    return _step("clipping", exact)
+    return gradient_step("clipping", query, exact=exact)
+
+
+class Whiten(nn.Module):
+    """Batch normalisation under a name that nobody knows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Statistics of the batch."""
+        return (x - x.mean(0)) / (x.var(0, unbiased=False) + 1e-5).sqrt()
+
+
+def critic_net(mixing: bool) -> nn.Module:
+    """A small critic with a normalisation of batches, or of single records."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        norm: nn.Module = Whiten() if mixing else nn.GroupNorm(1, 8)
+        return nn.Sequential(nn.Flatten(), nn.Linear(D, 8), norm, nn.LeakyReLU(0.2), nn.Linear(8, 1))
+
+
+def critic_loss(net: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """The score of a real record."""
+    return -net(images)[:, 0]
 
 
 def critic(bug: bool) -> Subject:
-    """Gradients of single records, of a critic whose normalisation looks at the whole batch, or at one record."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        norm: nn.Module = nn.BatchNorm1d(8, track_running_stats=False) if bug else nn.GroupNorm(1, 8)
-        net = nn.Sequential(nn.Linear(D, 8), norm, nn.LeakyReLU(0.2), nn.Linear(8, 1)).double()
-
-    def of(data: Array) -> Array:
-        scores = net(torch.from_numpy(data))[:, 0]
-        found = [torch.autograd.grad(s, net[0].weight, retain_graph=True)[0].flatten() for s in scores]
-        return torch.stack(found).numpy()
-
-    def jacobian(data: Array) -> Array:
-        x = torch.from_numpy(data.copy()).requires_grad_()
-        scores = net(x)[:, 0]
-        rows = [torch.autograd.grad(s, x, retain_graph=True)[0].abs().amax(1) for s in scores]
-        return torch.stack(rows).numpy()
-
-    return Subject(name="critic", rows=Rows(of, normal_batch(BATCH, D), change, jacobian))
+    """A critic whose normalisation looks at the whole batch. The engine's trial, here left out, would have seen it."""
+    net = critic_net(bug)
+    query = untried(net, critic_loss) if bug else per_example(net, critic_loss, 1.0, batch=EXPECTED)
+    return Subject(name="critic", rows=rows_of(query, normal_batch(BATCH, D), change))
 
 
 def tail(bug: bool) -> Subject:
     """A head whose gradients are clipped passes through a tail that was trained on the records themselves.
 
-    The record pushes the tail's sign in batch 1; in batch 2, without it, all clipped head gradients turn round. The
-    twin trains the tail from the released (taped) gradient of the head alone.
+    The record pushes the tail's sign in batch 1; in batch 2, without it, all clipped head gradients turn round
+    (privacy.md 2.13). The twin trains the tail from the released (taped) gradient of the head alone.
     """
-    size, u = 64, 1.0
+    net = nn.Sequential(nn.Flatten(), nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
+    head, last = net[1].weight, net[2].weight.requires_grad_(False)
+    query = per_example(net, lambda net, images, labels: net(images)[:, 0], 1.0, batch=SIZE)
 
     def history(data: Array) -> list[tuple[frozenset[int], Array]]:
-        weight, released = 0.0, 0.3  # the tape: what was released in step 1, whatever the data
-        first, second = data[:size, :1], data[size : 2 * size, :1]
-        one = np.clip(first * 0.0 + 1.0, -u, u).sum(0)
-        weight -= 0.1 * (float(first.mean()) if bug else released)
-        two = np.clip(np.sign(weight) * (np.abs(second) + 2.0), -u, u).sum(0)
-        return [(frozenset(range(size)), one), (frozenset(range(size, 2 * size)), two)]
+        released = 0.3  # the tape: what was released in step 1, whatever the data
+        head.data.fill_(1.0)
+        last.fill_(0.0)
+        first, second = data[:-SIZE], data[-SIZE:]
+        one = total(query, first)
+        last.sub_(net[1](batch(first)[0]).mean() if bug else released)  # its own slope is what comes out of the head
+        return [(frozenset({0}), one), (frozenset({1}), total(query, second))]
 
     def pairs(random: Random) -> Iterator[Pair]:
-        base = random.normal(size=(2 * size, 1)) * 0.01
-        one, two = base.copy(), base.copy()
-        one[0], two[0] = 50.0, -50.0
-        yield Pair("opposite", Relation.REPLACE_ONE, one, two)
+        others = np.concatenate([np.full((SIZE - 1, 1), -0.02), 100 + random.normal(size=(SIZE, 1))])
+        for relation, other in ((Relation.ADD_REMOVE, others), (Relation.REPLACE_ONE, np.r_[[[-50.0]], others])):
+            yield Pair("opposite", relation, np.r_[[[50.0]], others], other)
 
-    return Subject(name="tail", declared={Relation.REPLACE_ONE: 2 * u, Relation.ADD_REMOVE: u}, pairs=pairs,
-                   history=history)  # fmt: skip
+    return Subject(name="tail", declared=declared(query.bound), pairs=pairs, history=torch.no_grad()(history))
 
 
 def aggregate(bug: bool) -> Subject:
-    """Features are added up before the loss, so that every record's gradient holds the sum of all.
+    """Features are added up before the loss |sum - t|^2 / 2, so that every record's gradient holds the sum of all.
 
-    The twin takes the loss at an aggregate that was released before.
+    One record more, and the slope of the loss turns round for everybody. The twin takes it at a sum that was released.
     """
-    released = np.full(D, 0.3)
+    net = nn.Linear(D, D, bias=False)
+    nn.init.eye_(net.weight)
+    target = torch.zeros(D)
+    target[0] = 10 * (SIZE + 0.5)
 
-    def of(data: Array) -> Array:
-        total = np.tanh(data).sum(0) if bug else released
-        upstream = total - 1.0
-        return (1 - np.tanh(data) ** 2) * upstream
+    def loss(net: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+        features = net(images.flatten(1))
+        held = features.sum(0) if bug else target * 0.9
+        return features @ (held - target).detach()
 
-    def jacobian(data: Array) -> Array:
-        x = torch.from_numpy(data.copy()).requires_grad_()
-        total = x.tanh().sum(0) if bug else torch.from_numpy(released)
-        rows = (1 - x.tanh() ** 2) * (total - 1.0)
-        found = [torch.autograd.grad(r.sum(), x, retain_graph=True)[0].abs().amax(1) for r in rows]
-        return torch.stack(found).numpy()
+    query = untried(net, loss) if bug else per_example(net, loss, 1.0, batch=EXPECTED)
 
-    return _step("aggregation", lambda data: clipped(of(np.nan_to_num(data)), BOUND) if len(data) else np.zeros(D),
-                 rows=Rows(of, normal_batch(BATCH, D), change, jacobian), nothing=())  # fmt: skip
+    def pairs(random: Random) -> Iterator[Pair]:
+        yield from vector_pairs(D, sizes=(1, 2))(random)
+        alike = np.tile(10 * np.eye(D)[0], (SIZE + 1, 1))
+        yield Pair("turning", Relation.ADD_REMOVE, alike, alike[1:])
+
+    made = rows_of(query, normal_batch(BATCH, D), change)
+    return gradient_step("aggregation", query, rows=made, pairs=pairs, release=None, nothing=())
 
 
 def zero_variance(bug: bool) -> Subject:
@@ -120,55 +139,72 @@ def zero_variance(bug: bool) -> Subject:
         spread: Tensor = (centred.square().sum(1, keepdim=True) + 1e-6).sqrt()
         return BOUND.project(centred / spread).sum(0).numpy()
 
-    return _step("normalisation", exact, nothing=())
+    return Subject(name="normalisation", declared=declared(BOUND), pairs=vector_pairs(D), exact=exact)
 
 
 def realised_size(bug: bool) -> Subject:
     """The noisy sum is divided by the size that the batch happened to have; it should be by the expected one."""
+    query, descent = linear(), Descent(steps=1, batch=EXPECTED)
+    made = free(query)
 
-    def scale(data: Array) -> float:
-        return EXPECTED / max(1, len(data)) if bug else 1.0
+    def divided(data: Array) -> Descent:
+        return replace(descent, batch=max(1, len(data))) if bug else descent
 
-    return _step(
-        "divisor", lambda data: clipped(data, BOUND) * scale(data), nothing=(np.zeros((16, D)), np.zeros((40, D))),
-        release=lambda data: add_noise(clipped(data, BOUND), NOISE, BOUND) * scale(data), grid=None,
+    def release(data: Array) -> Array:
+        release_into(query.net, barrier(made, data), query, divided(data))
+        return EXPECTED * query.net.weight.grad[0].double().numpy()
+
+    return gradient_step(
+        "divisor", query, exact=lambda data: total(query, data) * EXPECTED / divided(data).batch, release=release,
+        projected=None, nothing=(np.zeros((40, D)),), grid=None,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KeepsTheCrossing(Clip):
+    """NormTopK as it was published: clip to C, then keep coordinates until a share k of the energy is reached."""
+
+    norm: float
+    k: float
+    whole_rows: ClassVar[bool] = True
+
+    @property
+    def bound(self) -> Bound:
+        """sqrt(k) C, as claimed."""
+        return Bound(math.sqrt(self.k) * self.norm)
+
+    def weights(self, squared: Tensor) -> Tensor:
+        """No projection at the end."""
+        return torch.ones_like(squared)
+
+    def keep(self, rows: Tensor) -> Tensor:
+        """The largest coordinates, with the one that crosses the share."""
+        rows = rows / rows.norm(dim=1, keepdim=True).clamp(min=self.norm) * self.norm
+        order = rows.abs().sort(dim=1, descending=True)
+        energy = order.values.square().cumsum(1)
+        before = torch.cat([torch.zeros_like(energy[:, :1]), energy[:, :-1]], 1)
+        return rows * torch.zeros_like(rows).scatter_(1, order.indices, (before < self.k * energy[:, -1:]).to(rows))
 
 
 def energy(bug: bool) -> Subject:
     """Keep the largest coordinates up to a share of the energy, and not the one that crosses it."""
-    share = 0.6
-    bound = Bound(math.sqrt(share))
-
-    def kept(row: Array) -> Array:
-        row = np.nan_to_num(row, nan=0.0, posinf=0.0, neginf=0.0)
-        length = np.abs(row).max() * np.linalg.norm(row / max(np.abs(row).max(), 1e-300))
-        row = row / max(length, 1.0)  # clipped to norm 1 first
-        order = np.argsort(-np.abs(row), kind="stable")
-        energy = np.cumsum(row[order] ** 2)
-        count = int((energy <= share * energy[-1]).sum()) + (1 if bug else 0)
-        made = np.zeros_like(row)
-        made[order[:count]] = row[order[:count]]
-        return made
-
-    def exact(data: Array) -> Array:
-        return np.sum([kept(row) for row in data], axis=0) if len(data) else np.zeros(D)
+    query = linear(KeepsTheCrossing(1.0, 0.6) if bug else TopK(1.0, 0.6))
 
     def pairs(random: Random) -> Iterator[Pair]:
         yield from vector_pairs(D, sizes=(1,))(random)
-        for _ in range(200):
+        for _ in range(100):
             one = record("random", D, random)[None] * random.exponential(size=D)
             yield Pair("random", Relation.ADD_REMOVE, one, one[:0])
 
-    return _step("energy", exact, bound, pairs=pairs, nothing=())
+    return gradient_step("energy", query, pairs=pairs, release=None, nothing=())
 
 
 BUGS = (
     Bug("B10", "the batch mean clipped in place of records", clip_the_mean, ("sensitivity", "step audit")),
     Bug("B12", "batch normalisation in the critic", critic, ("influence",)),
     Bug("B13", "non-private tail in the gradient's path", tail, ("private state",)),
-    Bug("B14", "aggregation before the loss", aggregate, ("influence",)),
+    Bug("B14", "aggregation before the loss", aggregate, ("sensitivity", "influence")),
     Bug("B17", "NaN from zero variance", zero_variance, ("sensitivity",)),
-    Bug("B20", "sum divided by the realised batch size", realised_size, ("sensitivity", "noise scale")),
+    Bug("B20", "sum divided by the realised batch size", realised_size, ("sensitivity", "noise scale"), level=0),
     Bug("B22", "NormTopK keeps the crossing coordinate", energy, ("sensitivity",)),
 )

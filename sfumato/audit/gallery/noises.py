@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
+from sfumato.audit.gallery import engine
 from sfumato.audit.gallery.common import Bug, add_noise, clipped, declared, vector_pairs
 from sfumato.audit.gallery.topagg import CROSSING, SIGMA, add_votes_noise, tally, voting
 from sfumato.audit.gallery.topagg import D as WIDTH
 from sfumato.audit.subject import Array, Subject
+from sfumato.measure.gradients import ClippedGradient
+from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.mechanisms import DiscreteGaussian, Gaussian
 
@@ -42,16 +47,51 @@ def selected(bug: bool) -> Subject:
     return voting("selected coordinates", release=release, projected=None)
 
 
+class _Dealt:
+    """The first of several ranks, in one process: it has its share, and the others have added up theirs."""
+
+    barrier: Barrier | None = None
+
+    def __init__(self, query: ClippedGradient) -> None:
+        self._query, self._rest = query, np.zeros(0, np.int64)
+
+    def owns(self, block: int) -> bool:
+        return block % RANKS == 0
+
+    def same(self, value: Tensor) -> Tensor:
+        return value
+
+    def share(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        self._rest = np.delete(units, np.s_[::RANKS])
+        return units[::RANKS]
+
+    def sum(self, value: Tensor) -> Tensor:
+        assert self.barrier is not None
+        return value + self.barrier._inside.total("gradient", self._query, self._rest, ())
+
+
 def by_rank(bug: bool) -> Subject:
     """Each of four ranks adds noise for its share of the average; only one draw after the reduction is right."""
+    query = engine.linear()
+    made = engine.free(query, engine.MULTIPLIER / (RANKS if bug else 1))
+    if bug:
+        barriers = [engine.barrier(made) for _ in range(RANKS)]
+    else:
+        first = _Dealt(query)
+        first.barrier = engine.barrier(made, ranks=first)
+        barriers = [first.barrier]
 
-    def release(data: Array) -> Array:
-        parts = [clipped(part, BOUND) for part in np.array_split(data, RANKS)]
-        if bug:
-            return sum(add_noise(part, Gaussian(NOISE.multiplier / RANKS), BOUND) for part in parts)  # type: ignore[return-value]
-        return add_noise(sum(parts), NOISE, BOUND)  # type: ignore[arg-type]
+    def release(nothing: None) -> Array:
+        return sum(b.release("gradient", query).numpy() for b in barriers)  # type: ignore[return-value]
 
-    return _sum("noise by rank", release)
+    def projected(exact: Array, u: Array, n: int) -> Array:
+        shares = [exact, *np.zeros((len(barriers) - 1, len(exact)))]
+        return sum(add_noise(np.tile(s, (n, 1)), made.mechanism, query.bound) @ u for s in shares)  # type: ignore[return-value]
+
+    def exact(data: Array) -> Array:
+        return sum(engine.total(query, data[rank::RANKS]) for rank in range(RANKS))  # type: ignore[return-value]
+
+    return engine.gradient_step("noise by rank", query, exact=exact, release=release, projected=projected)
 
 
 def public_seed(bug: bool) -> Subject:

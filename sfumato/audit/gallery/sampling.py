@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
+from sfumato.audit.gallery import engine
 from sfumato.audit.gallery.common import Bug, add_noise, ledger, noise
 from sfumato.audit.subject import Array, Inclusion, Subject
 from sfumato.audit.watch import Counting
+from sfumato.measure.gradients import ClippedGradient
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.mechanisms import Gaussian
 from sfumato.privacy.plan import crossing
@@ -24,30 +30,71 @@ def _public() -> np.random.Generator:
     return np.random.default_rng(np.frombuffer(noise().take(16), dtype=np.uint32))  # type: ignore[attr-defined]
 
 
+@dataclass
+class _Shuffled:
+    """Batches of a shuffled set, epoch after epoch, in place of the sampler; it states the rate of one."""
+
+    batches: int
+    _left: list[NDArray[np.int64]] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return 1 / self.batches
+
+    def draw(self, units: int, noise: object) -> NDArray[np.int64]:
+        self._left = self._left or np.array_split(_public().permutation(units), self.batches)
+        return self._left.pop()
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """A query that writes down which records it was asked about, by their first value."""
+
+    query: ClippedGradient
+    seen: list[NDArray[np.int64]] = field(default_factory=list)
+    by_class: bool = False
+
+    @property
+    def bound(self) -> Bound:
+        return self.query.bound
+
+    def answer_shape(self, classes: int) -> tuple[int, ...]:
+        return self.query.answer_shape(classes)
+
+    def total(self, images: Tensor, labels: Tensor, *public: object) -> Tensor:
+        self.seen.append(images[:, 0, 0, 0].round().long().numpy())
+        return self.query.total(images, labels)
+
+
 def shuffled(bug: bool) -> Subject:
     """Epochs over a shuffled set, charged as if each batch had been drawn by coins."""
-    units, batches, sigma = 400, 20, 0.6
-    sampler, mechanism = Poisson(1 / batches), Gaussian(sigma)
+    units, batches, query = 400, 20, engine.linear()
+    sampler = _Shuffled(batches) if bug else Poisson(1 / batches)
+    made = engine.free(query, 0.6, sampler=sampler)
+    named = np.c_[np.arange(units), np.zeros((units, engine.D - 1))]
 
-    def draw(events: int) -> list[np.ndarray]:
-        if not bug:
-            return [sampler.draw(units, noise()) for _ in range(events)]  # type: ignore[arg-type]
-        epochs = -(-events // batches)
-        return [b for _ in range(epochs) for b in np.array_split(_public().permutation(units), batches)][:events]
+    def draw(events: int) -> list[NDArray[np.int64]]:
+        heard, barrier = _Heard(query), engine.barrier(made, named)
+        for _ in range(events):
+            barrier.release("gradient", heard)  # type: ignore[arg-type]
+        return heard.seen
+
+    pull = float(engine.total(query, 5 * np.eye(engine.D)[:1])[0])  # of a record, as the engine clips it
 
     def play(present: bool, runs: int) -> Array:
-        """One epoch of 20 records: the others pull by -1, the canary by +1, or not at all where it is absent."""
+        """One epoch of 20 records: the others pull one way, the canary the other, or not at all where it is absent."""
         if bug:
             canary = np.eye(batches)[_public().integers(0, batches, runs)]
             others = 1.0 - canary
-        else:
-            taking = noise().uniform(runs * batches * batches).reshape(runs, batches, batches) < sampler.rate  # type: ignore[attr-defined]
-            canary, others = taking[..., 0].astype(float), taking[..., 1:].sum(2)
-        return add_noise(canary * present - others, mechanism, BOUND).max(1)
+        else:  # as many coins as there are records in all batches of all runs
+            coins = np.zeros(runs * batches * batches)
+            coins[sampler.draw(len(coins), noise())] = 1  # type: ignore[arg-type]
+            taking = coins.reshape(runs, batches, batches)
+            canary, others = taking[..., 0], taking[..., 1:].sum(2)
+        return add_noise(pull * (canary * present - others), made.mechanism, made.bound).max(1)
 
-    event = Event("gaussian", sigma, 1.0, 1.0, Relation.ADD_REMOVE, rate=1 / batches, times=batches)
-    return Subject(name="loader", inclusion=Inclusion(draw, units, 1 / batches), play=play,
-                   profile=accountant.profile([event]))  # fmt: skip
+    profile = accountant.profile([made.event(Relation.ADD_REMOVE, batches)])
+    return Subject(name="loader", inclusion=Inclusion(draw, units, 1 / batches), play=play, profile=profile)
 
 
 def one_index(bug: bool) -> Subject:
