@@ -114,7 +114,7 @@ def audit_first(method: Method, plan: Plan, public: PublicImages | None) -> None
     from sfumato.audit import level0
 
     shape = (plan.data.shape, len(plan.data.classes), plan.data.unit, plan.data.count_public, plan.budget.relation)
-    asked = (type(method), tuple(sorted(method.settings().items())), method.labels.kind, shape)
+    asked = (type(method), tuple(sorted(method.settings().items())), plan.labels["kind"], shape)
     if asked in _AUDITED:
         return
     report = level0(method.small(), plan.data, plan.budget, plan=plan, public=public)
@@ -360,10 +360,15 @@ _ELSEWHERE = {
     "audit_gallery": ("sfumato.audit.gallery", "run"),
     "audit_method": ("sfumato.audit", "check"),
     "audit_release": ("sfumato.audit.attack", "attack"),
+    "carry_out_training": ("sfumato.classify.request", "carry_out"),
+    "classifier_recipe": ("sfumato.recipes.topagg", "find"),
     "compare": ("sfumato.evaluate.compare", "compare"),
     "evaluate": ("sfumato.evaluate.evaluate", "evaluate"),
     "make_key": ("sfumato.release.sign", "make_key"),
     "publish_accuracy": ("sfumato.evaluate.publish", "publish_accuracy"),
+    "read_test": ("sfumato.classify.request", "read_test"),
+    "resume_training": ("sfumato.classify.request", "resume"),
+    "train_classifier": ("sfumato.classify.train", "train_classifier"),
     "tune": ("sfumato.tune", "tune"),
     "verify": ("sfumato.release.verify", "verify"),
 }

@@ -121,11 +121,11 @@ def carry_out(request: Request, progress: Silent | None = None) -> Release:
     from sfumato.run.job import Job
 
     _check(request)
-    with request.load(_shown(progress)) as box:
+    with request.load(shown(progress)) as box:
         plan_for(request, box.spec)
         ledger = str(Path(request.ledger).absolute()) if request.ledger else None
         sign = str(Path(request.sign).absolute()) if request.sign else None
-        places = {"data": _absolute(request.data), "ledger": ledger, "out": str(Path(request.out).absolute())}
+        places = {"data": absolute(request.data), "ledger": ledger, "out": str(Path(request.out).absolute())}
         kept = asdict(request) | places | {"sign": sign}
         return _go(Request(**kept), box, Job.create(kept, ledger), progress)
 
@@ -139,7 +139,7 @@ def resume(run: str, progress: Silent | None = None) -> tuple[Request, Release]:
         if set(job.manifest["request"]) != {f.name for f in fields(Request)}:
             raise InputError(f"The run {run} was begun from Python or by another version; resume it there.")
         request = Request(**job.manifest["request"])
-        with request.load(_shown(progress)) as box:
+        with request.load(shown(progress)) as box:
             return request, _go(request, box, job, progress)
     finally:
         job.close()
@@ -213,7 +213,7 @@ def _public(request: Request) -> Any:
     return load_public(request.public, request.provenance, size=request.size, grey=request.grey)
 
 
-def _absolute(data: str) -> str:
+def absolute(data: str) -> str:
     """A path that a resumed run finds from another folder; a named set keeps its name."""
     name, colon, path = data.partition(":")
     if colon and Path(path).exists():
@@ -221,7 +221,8 @@ def _absolute(data: str) -> str:
     return str(Path(data).absolute()) if Path(data).exists() else data
 
 
-def _shown(progress: Silent | None) -> Any:
+def shown(progress: Silent | None) -> Any:
+    """What `load` tells of its progress, as stages of a display; nothing without one."""
     if progress is None:
         return None
     stage: list[str] = []

@@ -20,6 +20,9 @@ BOUNDS = [
     Ballot(3),
     Ballot(2, low=-1, high=2),
     Ballot(12, low=-3, high=4),
+    Ballot(12, low=-3, high=4, coordinates=12),
+    Ballot(8, low=0, coordinates=12),
+    Ballot(8, coordinates=12),
 ]
 
 wild = hnp.arrays(
@@ -84,12 +87,37 @@ def test_votes_turned_over_attain_the_sensitivity_of_a_ballot():
     assert ballot.sensitivity(Relation.ADD_REMOVE) == 2.0
 
 
+@pytest.mark.parametrize("relation", list(Relation))
+def test_a_vote_on_one_question_cannot_move_elsewhere(relation):
+    yes_no = Ballot(1, low=0, coordinates=1)
+    assert yes_no.sensitivity(relation) == 1.0 and yes_no.shifts(relation) == ((1, 1),)
+    assert Ballot(1, low=0).sensitivity(Relation.REPLACE_ONE) == pytest.approx(2**0.5)
+    assert yes_no.project(torch.tensor([[3.0], [0.4], [float("nan")], [-2.0]])).tolist() == [[1], [0], [0], [0]]
+    with pytest.raises(ValueError, match="Expected ballots of 1 numbers"):
+        yes_no.project(torch.tensor([[1, 0]]))
+
+
+def test_as_many_questions_as_votes_change_each_by_one():
+    ten = Ballot(10, low=0, coordinates=10)
+    assert ten.sensitivity(Relation.REPLACE_ONE) == ten.sensitivity(Relation.ADD_REMOVE) == 10**0.5
+    gap = (ten.project(torch.ones(1, 10)) - ten.project(torch.zeros(1, 10))).double()
+    assert float(torch.linalg.vector_norm(gap)) == ten.sensitivity(Relation.REPLACE_ONE)
+    assert Ballot(10, low=0, coordinates=20).shifts(Relation.REPLACE_ONE) == ((20, 1),)
+
+
 def test_votes_beyond_the_allowed_number_are_void():
     assert Ballot(2).project(torch.tensor([[0.0, 9.0, -7.0, 1.0]])).tolist() == [[0, 1, -1, 0]]
 
 
 @pytest.mark.parametrize(
-    "bad", [{"most": 0}, {"most": 1, "low": 1}, {"most": 1, "low": 0, "high": 0}, {"most": 1, "high": 999}]
+    "bad",
+    [
+        {"most": 0},
+        {"most": 1, "low": 1},
+        {"most": 1, "low": 0, "high": 0},
+        {"most": 1, "high": 999},
+        {"most": 3, "coordinates": 2},
+    ],
 )
 def test_a_ballot_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):

@@ -12,7 +12,7 @@ from sfumato import InputError, api
 from sfumato.accounting.paper import datalens_queries
 from sfumato.methods import find as find_method
 from sfumato.methods import load_class
-from sfumato.recipes import KINDS, RECIPES, TABLES, Recipe, datalens, find
+from sfumato.recipes import FAMILIES, KINDS, RECIPES, TABLES, Recipe, find
 from sfumato.recipes.datalens import EPSILONS, SETS
 
 # Steps that the official code takes until its epsilon is spent (published.md 2.2): k, sigma, images a step.
@@ -34,12 +34,13 @@ def test_every_recipe_makes_a_plan_within_its_budget(recipe):
     assert all(type(value) is type(method.settings()[field]) for field, value in recipe.settings.items())
     plan = method.plan(recipe.spec(), recipe.budget())
     assert recipe.epsilon * 0.85 < plan.epsilon() <= recipe.epsilon * (1 + 1e-9)
-    assert plan.facts["steps"] >= 1 and plan.warnings == ()
+    assert plan.facts["steps"] >= 1
+    assert [w for w in plan.warnings if not w.startswith("delta=")] == []  # the papers' delta, whatever the records
     assert api.make_method(recipe.method, recipe.texts()) == method
 
 
 def test_names_are_unique_and_say_what_they_are():
-    assert len(list(datalens.every())) == len(RECIPES)
+    assert sum(len(list(family.every())) for family in FAMILIES) == len(RECIPES)
     for name, recipe in RECIPES.items():
         assert name == recipe.name and name.startswith(recipe.method) and recipe.kind in KINDS
         assert recipe.note.endswith(".") and recipe.paper
@@ -83,7 +84,7 @@ def test_the_code_stops_when_it_does(cell):
 
 def test_beta_lies_where_the_paper_says():
     for recipe in RECIPES.values():
-        if recipe.kind != "paper" or "table" in recipe.name or not recipe.settings["threshold"]:
+        if recipe.kind != "paper" or "table" in recipe.name or not recipe.settings.get("threshold"):
             continue
         beta, least = recipe.settings["threshold"], recipe.settings["sigma"] / recipe.settings["teachers"] / 2
         assert least <= beta <= 2 * least, recipe.name

@@ -21,6 +21,7 @@ from sfumato.cli.recipes import recipes
 from sfumato.cli.refit import refit
 from sfumato.cli.sample import sample
 from sfumato.cli.synthesize import synthesize
+from sfumato.cli.train_classifier import train_classifier
 from sfumato.cli.tune import tune
 from sfumato.cli.verify import verify
 
@@ -34,7 +35,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (methods, recipes, plan, synthesize, refit, sample, tune, budget, audit, verify, keygen, evaluate, compare):
+VERBS = (methods, recipes, plan, synthesize, refit, sample, train_classifier, tune, budget, audit, verify, keygen,
+         evaluate, compare)  # fmt: skip
+for verb in VERBS:
     app.command()(verb)
 
 

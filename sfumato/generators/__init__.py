@@ -9,8 +9,23 @@ from torch import Tensor
 from sfumato.generators.base import Generator
 from sfumato.generators.conv import ConvGenerator
 from sfumato.generators.dcgan import DCGANGenerator
+from sfumato.generators.deconv import DeconvGenerator
+from sfumato.generators.diffusion import DiffusionGenerator
+from sfumato.generators.fixed import FixedSet
+from sfumato.generators.flow import FlowGenerator
+from sfumato.generators.mirror import MirrorGenerator
+from sfumato.generators.vae import VAEGenerator
 
-KINDS: dict[str, type[Generator]] = {"conv": ConvGenerator, "dcgan": DCGANGenerator}
+KINDS: dict[str, type[Generator]] = {
+    "conv": ConvGenerator,
+    "dcgan": DCGANGenerator,
+    "deconv": DeconvGenerator,
+    "diffusion": DiffusionGenerator,
+    "fixed": FixedSet,
+    "flow": FlowGenerator,
+    "mirror": MirrorGenerator,
+    "vae": VAEGenerator,
+}
 
 
 def load_generator(config: dict[str, Any], tensors: dict[str, Tensor], device: str = "cpu") -> Generator:

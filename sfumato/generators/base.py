@@ -57,6 +57,10 @@ class Generator(nn.Module, ABC):
             return torch.rand(n, self.latent, generator=random, device=random.device).mul(2).sub(1)
         return torch.randn(n, self.latent, generator=random, device=random.device)
 
+    def latents_for(self, labels: Tensor, random: torch.Generator) -> Tensor:
+        """Latents for a sample with these labels, which matter only to a generator that goes through a list."""
+        return self.latents(len(labels), random)
+
     @torch.no_grad()
     def pixels(self, z: Tensor, labels: Tensor) -> np.ndarray:
         """The images of these latents and labels as uint8, made a chunk at a time."""
@@ -73,4 +77,4 @@ class Generator(nn.Module, ABC):
         chosen = allot(n, self.label_weights, random) if labels is None else torch.as_tensor(labels, dtype=torch.long)
         if len(chosen) != n or (n and not 0 <= int(chosen.min()) <= int(chosen.max()) < len(self.classes)):
             raise ValueError(f"Expected {n} labels from 0 to {len(self.classes) - 1}.")
-        return Images(self.pixels(self.latents(n, random), chosen), chosen.numpy(), self.classes)
+        return Images(self.pixels(self.latents_for(chosen, random), chosen), chosen.numpy(), self.classes)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from sfumato.errors import InputError
-from sfumato.recipes import datalens
+from sfumato.recipes import datalens, dp_vae, dpaf, dpdm, dpgan
 from sfumato.recipes.recipe import KINDS, Recipe
 
 __all__ = ["KINDS", "RECIPES", "TABLES", "Recipe", "find"]
 
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in datalens.every()}
+FAMILIES = (datalens, dpaf, dpgan, dpdm, dp_vae)
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for family in FAMILIES for recipe in family.every()}
 TABLES: dict[str, tuple[str, ...]] = datalens.TABLES  # of the DataLens paper: the recipes of each
 
 

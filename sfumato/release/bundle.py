@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.release.gate import Gate, Public
+from sfumato.release.gate import RULES, Gate, Public, Rule
 from sfumato.release.names import public_command
 from sfumato.release.pictures import check_format, png, read_images, write_images
 from sfumato.release.reading import GENERATOR_FORMAT, read_generator, read_statement, read_tensors
@@ -123,7 +123,7 @@ class Release:
         """
         check_format(format)
         private = signing_key(key, signer)
-        with _appearing(ensure_free(folder)) as gate:
+        with appearing(ensure_free(folder)) as gate:
             self._write(gate, format, command)
             seal(gate, private, signer)
         return Path(folder)
@@ -184,13 +184,13 @@ def measurement_words(measurement: dict[str, Public] | None) -> dict[str, Any] |
 def save_images(images: Images, folder: str | Path, format: str = "png") -> Path:
     """Synthetic images alone, as an image folder or a parquet file, through the same gate."""
     check_format(format)
-    with _appearing(ensure_free(folder)) as gate:
+    with appearing(ensure_free(folder)) as gate:
         write_images(gate, images, format)
     return Path(folder)
 
 
 @contextmanager
-def _appearing(folder: Path) -> Iterator[Gate]:
+def appearing(folder: Path, rules: tuple[Rule, ...] = RULES) -> Iterator[Gate]:
     """A gate into a hidden sibling folder, which takes its name when all is written, or vanishes."""
     folder = folder.absolute()
     try:
@@ -199,7 +199,7 @@ def _appearing(folder: Path) -> Iterator[Gate]:
     except OSError as error:
         raise InputError(f"{folder.parent} cannot be written to; choose another --out.") from error
     try:
-        yield Gate(part)
+        yield Gate(part, rules)
         mask = os.umask(0)
         os.umask(mask)
         part.chmod(0o777 & ~mask)

@@ -64,20 +64,21 @@ def not_plain(folder: Path) -> str | None:
     return None
 
 
-def _demand(problems: list[str]) -> None:
+def demand(problems: list[str]) -> None:
+    """Raise what is wrong, the first few of many."""
     if problems:
         more = f" And {len(problems) - MOST_TOLD} more." if len(problems) > MOST_TOLD else ""
         raise InputError(" ".join(problems[:MOST_TOLD]) + more)
 
 
 def contents(release: Folder) -> str:
-    _demand([*gate.check(release.folder), *gate.missing(release.folder)])
+    demand([*gate.check(release.folder), *gate.missing(release.folder)])
     return "Nothing is missing, and nothing is there that a release may not contain."
 
 
 def hashes(release: Folder) -> str:
     stated = read_hashes(release.data(HASHES))["files"]
-    _demand(differences(release.folder, stated))
+    demand(differences(release.folder, stated))
     return f"All {len(stated):,} files are as {HASHES} says."
 
 
@@ -105,7 +106,7 @@ def guarantee(release: Folder) -> str:
     from sfumato.release.numbers import epsilon, show
 
     statement = release.statement
-    _demand(_by_version(statement, number_problems(statement)))
+    demand(by_version(statement, number_problems(statement)))
     given, events = statement["guarantee"], len(statement["mechanisms"]["events"])
     many = f"The {events} events give" if events != 1 else "The one event gives"
     return f"{many} epsilon = {epsilon(given['epsilon'])} at delta = {show(given['delta'])} again, and the whole curve."
@@ -117,7 +118,7 @@ def words(release: Folder) -> str:
     statement = release.statement
     if gate.json_text(statement).encode() != release.data("privacy.json"):
         raise InputError("privacy.json is not in the form in which it was written.")
-    _demand(_by_version(statement, word_problems(statement)))
+    demand(by_version(statement, word_problems(statement)))
     return "The twelve points are what the events, the configuration and the facts it states give."
 
 
@@ -127,11 +128,11 @@ def documents(release: Folder) -> str:
     expected = documents(release.statement, release.images, release.format, release.moments)
     found = {name: release.data(name) for name in expected}
     wrong = [f"{name} is not what the statement and the images give." for name in changed(found, expected)]
-    _demand(_by_version(release.statement, wrong))
+    demand(by_version(release.statement, wrong))
     return f"{', '.join(expected)} are what the statement and the images give."
 
 
-def _by_version(statement: dict[str, Any], problems: list[str]) -> list[str]:
+def by_version(statement: dict[str, Any], problems: list[str]) -> list[str]:
     """The problems; another version of the software may be why, and is then named first."""
     from sfumato import __version__
 
@@ -158,11 +159,11 @@ def generator(release: Folder) -> str:
     if measurement_words(measurement) != statement["measurement"]:
         raise InputError("The sanitised measurement is not what the statement tells of it.")
     weights = read_tensors(release.folder / "generator" / "model.safetensors")
-    _demand(_certificates(statement, {**weights, **(measurement or {})}))
+    demand(certificates(statement, {**weights, **(measurement or {})}))
     return f"It loads, and makes images of {public['image_size']} in {len(public['classes'])} classes."
 
 
-def _certificates(statement: dict[str, Any], tensors: dict[str, gate.Public]) -> list[str]:
+def certificates(statement: dict[str, Any], tensors: dict[str, gate.Public]) -> list[str]:
     """Tensors that say they come from a release that the statement does not list."""
     crossings = [event["name"] for event in statement["mechanisms"]["events"]]
     known = {gate.Public.after(0).why, gate.Public.after(0, *crossings).why}
@@ -181,7 +182,7 @@ def pictures(release: Folder) -> str:
         numbers = sorted(int(path.stem) for path in (release.folder / "images").glob("*/*.png"))
         if numbers != list(range(len(images))):
             raise InputError("The images are not numbered from 0 without a gap.")
-    _demand(_strip(release))
+    demand(_strip(release))
     return f"{len(images):,} images of the shape and in the classes of the statement."
 
 

@@ -65,36 +65,39 @@ class Rule:
     problem: Callable[[bytes], str | None]
 
 
-def _rule(pattern: str, problem: Callable[[bytes], str | None]) -> Rule:
+def rule(pattern: str, problem: Callable[[bytes], str | None]) -> Rule:
+    """A line for names of this pattern."""
     return Rule(re.compile(pattern), problem)
 
 
-def _json_rule(name: str, *keys: str) -> Rule:
-    return _rule(re.escape(name), lambda data: json_problem(data, frozenset(keys)))
+def json_rule(name: str, *keys: str) -> Rule:
+    """A line for a JSON file that may have these keys at its top."""
+    return rule(re.escape(name), lambda data: json_problem(data, frozenset(keys)))
 
 
-def _tensor_rule(name: str) -> Rule:
-    return _rule(re.escape(name), lambda data: tensor_problem(data, certified))
+def tensor_rule(name: str) -> Rule:
+    """A line for a safetensors file."""
+    return rule(re.escape(name), lambda data: tensor_problem(data, certified))
 
 
 # A class folder: letters, digits, space, dot, dash, underscore; not hidden, no dot or space at the end.
 CLASS_FOLDER = r"[^\W_](?:[\w .-]{0,58}[\w-])?"
 
 RULES: tuple[Rule, ...] = (
-    _rule(rf"images/{CLASS_FOLDER}/\d{{6,9}}\.png", png_problem),
-    _rule(r"data\.parquet", parquet_problem),
-    _json_rule("generator/config.json", "format", "generator"),
-    _tensor_rule("generator/model.safetensors"),
-    _tensor_rule("measurement.safetensors"),
-    _rule(r"strip\.png", png_problem),
-    _json_rule("strip.json", "format", "moments", "total"),
-    _json_rule("privacy.json", "format", "measurement", *POINTS),
-    _rule(r"PRIVACY\.md", text_problem),
-    _rule(r"README\.md", text_problem),
-    _rule(r"report\.html", text_problem),
-    _rule(r"deployment\.yaml", text_problem),
-    _json_rule(HASHES, "format", "files", "signed_by"),
-    _json_rule(SIGNATURE, "format", "public_key", "signature", "signer"),
+    rule(rf"images/{CLASS_FOLDER}/\d{{6,9}}\.png", png_problem),
+    rule(r"data\.parquet", parquet_problem),
+    json_rule("generator/config.json", "format", "generator"),
+    tensor_rule("generator/model.safetensors"),
+    tensor_rule("measurement.safetensors"),
+    rule(r"strip\.png", png_problem),
+    json_rule("strip.json", "format", "moments", "total"),
+    json_rule("privacy.json", "format", "measurement", *POINTS),
+    rule(r"PRIVACY\.md", text_problem),
+    rule(r"README\.md", text_problem),
+    rule(r"report\.html", text_problem),
+    rule(r"deployment\.yaml", text_problem),
+    json_rule(HASHES, "format", "files", "signed_by"),
+    json_rule(SIGNATURE, "format", "public_key", "signature", "signer"),
 )
 FOLDERS = re.compile(rf"generator|images(?:/{CLASS_FOLDER})?")
 
@@ -105,10 +108,10 @@ ALWAYS = (
 )  # fmt: skip
 
 
-def problem(name: str, data: bytes) -> str | None:
+def problem(name: str, data: bytes, rules: tuple[Rule, ...] = RULES) -> str | None:
     """Why a file of this name and content may not be in a release folder, or None."""
-    rule = next((rule for rule in RULES if rule.name.fullmatch(name)), None)
-    return "is not on the list of what a release may contain" if rule is None else rule.problem(data)
+    line = next((line for line in rules if line.name.fullmatch(name)), None)
+    return "is not on the list of what a release may contain" if line is None else line.problem(data)
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ class Gate:
     """The only writer of a release folder. A refusal is a fault of the program, never of the user."""
 
     folder: Path
+    rules: tuple[Rule, ...] = RULES
 
     def write(self, name: str, data: bytes | str) -> None:
         """Write one listed file; tensors go through `tensors`, which asks for their certificates."""
@@ -142,7 +146,7 @@ class Gate:
         self._put(name, save(plain, {key: tensor.why for key, tensor in tensors.items()}))
 
     def _put(self, name: str, data: bytes) -> None:
-        found = problem(name, data)
+        found = problem(name, data, self.rules)
         if found is not None:
             raise ValueError(f"The export gate refused {name}: it {found}.")
         path = self.folder / name
@@ -166,24 +170,24 @@ def _finite(name: str, value: Any) -> Any:
     return value
 
 
-def check(folder: str | Path) -> list[str]:
+def check(folder: str | Path, rules: tuple[Rule, ...] = RULES) -> list[str]:
     """Everything in a folder that a release may not contain, one sentence each; empty when all is well."""
     found, folder = [], Path(folder)
     for where, folders, files in os.walk(folder):
         for entry in sorted(folders + files):
             path = Path(where) / entry
             name = path.relative_to(folder).as_posix()
-            what = _entry_problem(path, name)
+            what = _entry_problem(path, name, rules)
             found += [f"{name} {what}."] if what else []
     return sorted(found)
 
 
-def _entry_problem(path: Path, name: str) -> str | None:
+def _entry_problem(path: Path, name: str, rules: tuple[Rule, ...]) -> str | None:
     if path.is_symlink():
         return "is a link; a release holds plain files alone"
     if path.is_dir():
         return None if FOLDERS.fullmatch(name) and any(path.iterdir()) else "is a folder that a release does not have"
-    return problem(name, path.read_bytes()) if path.is_file() else "is not a plain file"
+    return problem(name, path.read_bytes(), rules) if path.is_file() else "is not a plain file"
 
 
 def missing(folder: str | Path) -> list[str]:

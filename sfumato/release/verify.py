@@ -45,20 +45,36 @@ def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verdi
         wanted = read_public_key(public_key)
     release, signed = checks.Folder(Path(folder)), list[str]()
     todo: dict[str, Callable[[], str]] = {
-        "contents": lambda: checks.contents(release),
         "hashes": lambda: checks.hashes(release),
         "signature": lambda: checks.signature(release, wanted, signed),
         "guarantee": lambda: checks.guarantee(release),
         "statement": lambda: checks.words(release),
-        "documents": lambda: checks.documents(release),
-        "generator": lambda: checks.generator(release),
-        "images": lambda: checks.pictures(release),
-    }
+    } | _of_kind(release)
+    todo = {name: todo[name] for name in ("contents", *(name for name in todo if name != "contents"))}
     if odd := checks.not_plain(release.folder):
         # A link or a pipe could lead the reader anywhere, or hold it for ever: nothing is opened.
         return Verdict(tuple((name, False, f"{odd} is not a plain file; nothing was read.") for name in todo))
     rows = tuple(_row(name, check) for name, check in todo.items())
     return Verdict(rows, _root(release), signed[0] if signed else None)
+
+
+def _of_kind(release: checks.Folder) -> dict[str, Callable[[], str]]:
+    """Checks of what is released: images with their generator, or a classifier."""
+    from sfumato.classify import checks as classifiers
+    from sfumato.classify.release import holds_classifier
+
+    if holds_classifier(release.folder):
+        return {
+            "contents": lambda: classifiers.contents(release),
+            "documents": lambda: classifiers.documents(release),
+            "classifier": lambda: classifiers.classifier(release),
+        }
+    return {
+        "contents": lambda: checks.contents(release),
+        "documents": lambda: checks.documents(release),
+        "generator": lambda: checks.generator(release),
+        "images": lambda: checks.pictures(release),
+    }
 
 
 def _row(name: str, check: Callable[[], str]) -> tuple[str, bool, str]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.types import DataSpec
 
 VOTES = "votes"
-CHOICES = {"order": ("code", "paper"), "rule": RULES, "law": LAWS, "generator": tuple(KINDS)}
+CHOICES = {"order": ("code", "paper"), "rule": RULES, "law": LAWS, "generator": ("conv", "dcgan")}
 
 
 def check(method: DataLens) -> None:
@@ -118,14 +118,21 @@ def _warnings(method: DataLens, spec: DataSpec) -> tuple[str, ...]:
 
 def student(method: DataLens, spec: DataSpec, weights: Sequence[float] | None, run: Run) -> Student:
     """A fresh generator and the way it learns from votes."""
+    net = fresh(method.generator, spec, weights, run, latent=method.latent, width=method.width, hidden=method.hidden,
+                law=method.law, conditional=method.conditional)  # fmt: skip
+    return Student(net, rate=method.rate, steps_per_query=method.fits, average=method.average, replay=method.replay)
+
+
+def fresh(
+    kind: str, spec: DataSpec, weights: Sequence[float] | None, run: Run, *, latent: int, width: int, hidden: int,
+    law: str = "gaussian", conditional: bool = True,
+) -> Generator:  # fmt: skip
+    """A generator with first weights from the user's seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
-        more: dict[str, Any] = {"hidden": method.hidden} if method.generator == "dcgan" else {}
-        net: Generator = KINDS[method.generator](
-            spec.shape, spec.classes, method.latent, method.width, label_weights=weights, law=method.law,
-            conditional=method.conditional, **more,
-        ).to(run.device)  # fmt: skip
-    return Student(net, rate=method.rate, steps_per_query=method.fits, average=method.average, replay=method.replay)
+        more: dict[str, Any] = {"hidden": hidden} if kind == "dcgan" else {}
+        return KINDS[kind](spec.shape, spec.classes, latent, width, label_weights=weights, law=law,
+                           conditional=conditional, **more).to(run.device)  # fmt: skip
 
 
 def asked(net: Generator, batch: int, run: Run, step: int) -> tuple[Tensor, Tensor]:

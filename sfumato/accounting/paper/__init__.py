@@ -5,10 +5,20 @@ Where a paper's epsilon depends on the data it is a `PrivateNumber` and cannot b
 """
 
 from sfumato.accounting.paper.datalens_votes import datalens, datalens_queries
+from sfumato.accounting.paper.dp_sgd import dp_sgd
 from sfumato.accounting.paper.dpaf_steps import dpaf, dpaf_step
+from sfumato.accounting.paper.dpgan_steps import dpgan
+from sfumato.accounting.paper.dpsgd_steps import dpdl, topagg
+from sfumato.accounting.paper.evolution import private_evolution
 from sfumato.accounting.paper.gs_wgan_draws import gs_wgan, gs_wgan_fix_a, gs_wgan_fix_b, gs_wgan_sound
 from sfumato.accounting.paper.label import LABEL, Claim, claim, mironov
-from sfumato.accounting.paper.pate_family import g_pate, g_pate_sound_mu, pate_gan, pate_gan_sound_mu
+from sfumato.accounting.paper.pate_family import (
+    g_pate,
+    g_pate_sound_mu,
+    pate_gan,
+    pate_gan_independent,
+    pate_gan_sound_mu,
+)
 from sfumato.accounting.paper.projections import dp_swd, projection_sensitivity, swd_bound
 from sfumato.accounting.paper.survey import mean_embedding, mean_embedding_add_remove, survey_replace_one
 
@@ -18,9 +28,12 @@ __all__ = [
     "claim",
     "datalens",
     "datalens_queries",
+    "dp_sgd",
     "dp_swd",
     "dpaf",
     "dpaf_step",
+    "dpdl",
+    "dpgan",
     "g_pate",
     "g_pate_sound_mu",
     "gs_wgan",
@@ -31,8 +44,11 @@ __all__ = [
     "mean_embedding_add_remove",
     "mironov",
     "pate_gan",
+    "pate_gan_independent",
     "pate_gan_sound_mu",
+    "private_evolution",
     "projection_sensitivity",
     "survey_replace_one",
     "swd_bound",
+    "topagg",
 ]

@@ -1,0 +1,132 @@
+"""The scattering transform of Bruna and Mallat: fixed wavelet features of an image, two layers deep, nothing learned.
+
+    S0 = phi x        S1 = phi |psi_1 x|        S2 = phi | psi_2 |psi_1 x| |             (x, psi, phi: convolutions)
+
+psi are Morlet wavelets of J = 2 scales and L = 8 angles, the second one coarser than the first; phi is a Gaussian, and
+its answer is kept at every fourth pixel: 1 + 16 + 64 = 81 maps of 7 x 7 for a channel of 28 x 28. A wavelet of the
+coarse scale is kept at every second pixel: what its spectrum folds over is the spectrum of that sample, not a loss.
+
+Each image is transformed alone, by constants that no data went into.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+ANGLES = 8
+CELL = 4  # pixels between two answers: 2^J
+WIDTH, FREQUENCY = 0.8, 3 * math.pi / 4  # of the wavelet of the finest scale
+SLANT = 4 / ANGLES  # how much longer a wavelet is across its waves than along them, inverted
+CHUNK = 64  # images at a time on a CPU: their spectra stay in the cache
+MAPS = 1 + 2 * ANGLES + ANGLES**2
+LEAST = 2 * CELL
+
+
+def outputs(side: int) -> int:
+    """Answers along a side of so many pixels.
+
+    >>> outputs(28), outputs(32), outputs(9)
+    (7, 8, 3)
+    """
+    return -(-side // CELL)
+
+
+class Scattering(nn.Module):
+    """(B, C, H, W) -> (B, 81 C, H/4, W/4), for images of at least 8 x 8 pixels.
+
+    >>> Scattering((1, 28, 28))(torch.zeros(2, 1, 28, 28)).shape
+    torch.Size([2, 81, 7, 7])
+    >>> Scattering((3, 32, 30))(torch.zeros(2, 3, 32, 30)).shape
+    torch.Size([2, 243, 8, 8])
+    """
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        if min(shape[1:]) < LEAST:
+            raise ValueError(f"Expected images of at least {LEAST}x{LEAST} pixels, found {shape[2]}x{shape[1]}.")
+        self.shape = shape
+        padded = [(outputs(side) + 2) * CELL for side in shape[1:]]  # a cell more on either end, left out again
+        self._pads = tuple(n for side, all_ in zip(shape[:0:-1], padded[::-1], strict=True)
+                           for n in (CELL, all_ - side - CELL))  # fmt: skip
+        angles = [math.pi * at / ANGLES for at in range(ANGLES)]
+        for scale in range(2):
+            self._keep(f"_psi{scale}", torch.stack([torch.fft.fft2(morlet(padded, scale, a)) for a in angles]))
+        for name, step in (("full", 1), ("half", 2)):
+            for axis, side in zip("yx", padded, strict=True):
+                self._keep(f"_{name}_{axis}", smoothing(side, step))
+
+    def _keep(self, name: str, value: Tensor) -> None:
+        kind = torch.complex64 if value.is_complex() else torch.float32
+        self.register_buffer(name, value.to(kind), persistent=False)
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> Tensor:
+        if not len(images):
+            sides = [outputs(side) for side in self.shape[1:]]
+            return images.new_zeros(0, MAPS * self.shape[0], *sides)
+        size = CHUNK if images.device.type == "cpu" else 16 * CHUNK
+        # Spectra in float32 whatever the caller's precision is.
+        return torch.cat([self._some(piece.float()) for piece in images.split(size)]).to(images.dtype)
+
+    def _some(self, images: Tensor) -> Tensor:
+        """Maps of some images: channel after channel, its 81 maps in the order S0, S1 fine, S1 coarse, S2."""
+        x = F.pad(images, self._pads, mode="reflect")  # type: ignore[arg-type]
+        spectrum = torch.fft.fft2(x)[:, :, None]
+        fine = _modulus(torch.fft.ifft2(spectrum * self._psi0))
+        coarse = _halved(spectrum, self._psi1)
+        second = _halved(torch.fft.fft2(fine)[:, :, :, None], self._psi1).flatten(2, 3)
+        full, half = (self._full_y, self._full_x), (self._half_y, self._half_x)
+        maps = [_smooth(x[:, :, None], *full), _smooth(fine, *full), _smooth(coarse, *half), _smooth(second, *half)]
+        return torch.cat(maps, 2).flatten(1, 2)
+
+
+def morlet(sides: list[int], scale: int, angle: float) -> Tensor:
+    """A wavelet around the origin of a torus of these sides, in float64; its mean is zero."""
+    sigma, frequency = WIDTH * 2**scale, FREQUENCY / 2**scale
+    y, x = torch.meshgrid(*(torch.arange(-2 * n, 3 * n, dtype=torch.float64) for n in sides), indexing="ij")
+    along, across = x * math.cos(angle) + y * math.sin(angle), y * math.cos(angle) - x * math.sin(angle)
+    bump = torch.exp(-(along**2 + (SLANT * across) ** 2) / (2 * sigma**2))
+    bump, wave = (_round(part, sides) for part in (bump, bump * torch.exp(1j * frequency * along)))
+    return (wave - bump * (wave.sum() / bump.sum())) * (SLANT / (2 * math.pi * sigma**2))
+
+
+def _round(plane: Tensor, sides: list[int]) -> Tensor:
+    """Five times five copies of a torus, laid upon each other."""
+    return plane.view(5, sides[0], 5, sides[1]).sum((0, 2))
+
+
+def smoothing(side: int, step: int) -> Tensor:
+    """The matrix of phi along an axis that was sampled at every `step` pixels: its answers at every cell but the ends.
+
+    >>> smoothing(36, 2).shape, round(float(smoothing(36, 2).sum(1)[0]), 6)
+    (torch.Size([7, 18]), 1.0)
+    """
+    places = torch.arange(side // step, dtype=torch.float64) * step
+    cells = torch.arange(CELL, side - CELL, CELL, dtype=torch.float64)
+    away = places - cells[:, None] + side * torch.arange(-2, 3, dtype=torch.float64)[:, None, None]
+    bump = torch.exp(-(away**2) / (2 * (2 * WIDTH) ** 2)).sum(0)
+    return bump / bump.sum(1, keepdim=True)
+
+
+def _halved(spectrum: Tensor, wavelets: Tensor) -> Tensor:
+    """|wavelet * x| at every second pixel, from the spectrum of x: (..., 1, H, W) -> (..., 8, H/2, W/2)."""
+    height, width = spectrum.shape[-2] // 2, spectrum.shape[-1] // 2
+    parts = [(spectrum[..., a : a + height, b : b + width], wavelets[:, a : a + height, b : b + width])
+             for a in (0, height) for b in (0, width)]  # fmt: skip
+    folded = parts[0][0] * parts[0][1]
+    for one, other in parts[1:]:
+        folded.addcmul_(one, other)
+    return _modulus(torch.fft.ifft2(folded)) / 4
+
+
+def _modulus(z: Tensor) -> Tensor:
+    # A third of the time that abs takes, which guards against overflow.
+    return z.real.square().addcmul_(z.imag, z.imag).sqrt_()
+
+
+def _smooth(maps: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    return rows @ (maps @ columns.T)

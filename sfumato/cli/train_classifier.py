@@ -1,0 +1,144 @@
+"""`sfumato train-classifier`: from private images to a classifier that may be published."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.lines import display
+from sfumato.cli.show import Answer, names, pairs, path_line, warned
+from sfumato.cli.synthesize import Data, Device, Resume, Sign, Signer
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sfumato.request import Request
+
+Network = Annotated[
+    str | None,
+    typer.Option(metavar="scattering|cnn|features|linear", help="What is trained.", show_default="scattering"),
+]
+Recipe = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Settings of a row of DataLens' Table 11.", show_default=False)
+]
+Test = Annotated[str | None, typer.Option(metavar="DATA", help="Public images to test it on.", show_default=False)]
+TestSplit = Annotated[str, typer.Option(metavar="NAME", help="The part of the test images to read.")]
+Provenance = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Where test images are from that are public.", show_default=False)
+]
+Out = Annotated[str, typer.Option(metavar="DIR", help="The folder to write; it must be new or empty.")]
+BESIDE = ("resume", "test", "test_split", "provenance", "json")
+
+
+def train_classifier(
+    context: typer.Context,
+    data: Data = None,
+    network: Network = None,
+    recipe: Recipe = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = 1e-5,
+    relation: options.Relation = "add-remove",
+    unit: options.Unit = None,
+    private_count: options.PrivateCount = False,
+    records: options.Records = None,
+    size: options.Size = None,
+    grey: options.Grey = False,
+    split: options.Split = "train",
+    label: options.Label = None,
+    person: options.Person = None,
+    set: options.Settings = None,
+    test: Test = None,
+    test_split: TestSplit = "test",
+    provenance: Provenance = None,
+    seed: options.Seed = 0,
+    device: Device = "auto",
+    ledger: options.Ledger = None,
+    out: Out = "classifier",
+    sign: Sign = None,
+    signer: Signer = None,
+    resume: Resume = None,
+    json: options.Json = False,
+) -> Answer:
+    """Train a classifier on private images within a budget and write a folder that may be published."""
+    from sfumato import api
+
+    if provenance is not None and test is None:
+        raise InputError("A provenance goes with test images; add --test DATA, or leave it out.")
+    if resume is not None:
+        _alone(options.given(context))
+        seen = api.read_test(test, provenance, test_split)
+        return _watched(lambda shown: api.resume_training(resume, seen, shown), json)
+    asked = _request(context.params, options.given(context), options.settings(set), unit)
+    seen = api.read_test(test, provenance, test_split, size=size, grey=grey, label=label)
+    return _watched(lambda shown: (asked, *api.carry_out_training(asked, seen, shown)), json)
+
+
+def _alone(given: list[str]) -> None:
+    if others := [name for name in given if name not in BESIDE]:
+        what = "DATA" if others[0] == "data" else options.flag(others[0])
+        raise InputError(f"A resumed run keeps all it was begun with; leave out {what} beside --resume.")
+
+
+def _request(typed: dict[str, Any], given: list[str], settings: dict[str, str], unit: str | None) -> Request:
+    """The request as typed, with the settings and the budget of a recipe where they were not."""
+    from sfumato import api
+    from sfumato.request import Request
+
+    if typed["recipe"] is not None:
+        made = api.classifier_recipe(typed["recipe"])
+        settings = made.texts() | settings
+        typed = typed | {k: getattr(made, k) for k in ("epsilon", "delta") if k not in given}
+    if typed["network"] is not None:
+        if settings.get("network", typed["network"]) != typed["network"]:
+            raise InputError("The network is given twice, and not the same; leave out --network.")
+        settings = {**settings, "network": typed["network"]}
+    for name, what in (("data", "DATA"), ("epsilon", "--epsilon E")):
+        if typed[name] is None:
+            raise InputError(f"Say what to train on and within which budget: {what} is missing (or --resume RUN).")
+    options.check_unit(unit, typed["person"])
+    kept = {f.name: typed[f.name] for f in fields(Request) if f.name in typed and f.name != "recipe"}
+    return Request(**kept, method="classifier", settings=settings)
+
+
+def _watched(act: Any, as_json: bool) -> Answer:
+    progress = display(as_json)
+    try:
+        asked, made, accuracy = act(progress)
+    finally:
+        progress.close()
+    return _told(made, asked.out, accuracy, as_json)
+
+
+def _told(made: Any, folder: str, accuracy: float | None, as_json: bool) -> Answer:
+    statement = made.statement
+    guarantee = {key: statement["guarantee"][key] for key in ("epsilon", "delta", "relation", "unit", "mu", "summary")}
+    found = {
+        "classifier": str(Path(folder).absolute()),
+        "guarantee": guarantee | {"accountant": statement["accountant"]["name"]},
+        "crossings": statement["mechanisms"]["events"],
+        "settings": statement["declared_public"]["settings"],
+        "classes": list(made.classes),
+        "warnings": list(statement["deviations"]["warnings"]),
+        "accuracy": accuracy,  # on public test images, at the last step; None where there are none
+    }
+    return Answer(found, lambda out: _show(out, found, statement["plain_words"]["summary"]), as_json)
+
+
+def _show(out: Console, found: dict[str, Any], plain_words: str) -> None:
+    event = found["crossings"][0]
+    rows = [
+        ("guarantee", found["guarantee"]["summary"]),
+        ("", plain_words),
+        ("network", f"{found['settings']['network']}, {event['times']} steps, sampling {event['sampling']}"),
+        ("classes", f"declared public: {names(found['classes'])}"),
+    ]
+    if found["accuracy"] is not None:
+        rows.append(("accuracy", f"{found['accuracy']:.2%} of the public test images, at the last step"))
+    out.print(pairs(rows))
+    warned(out, found["warnings"])
+    path_line(out, "classifier", found["classifier"])

@@ -1,0 +1,226 @@
+"""A generator against a discriminator that sees private images as noisy sums of features: the loop of DPAF.
+
+    A        = (sum over a Poisson batch of SIN(f_i) + noise) / batch                         the crossing "aggregate"
+    conv3*, FC*   a step on log(1 + e^-s(A)) + log(1 + e^s(A')), A' of fakes with noise alike     free: A is public
+    conv2*   every mu-th step: v = slope of that loss at A; sum over a fresh Poisson batch, mu times as large, of
+             clip(gradient of <SIN(f_i), v>) + noise                                          the crossing "conv2"
+             and the same of the fakes along their own slope, without noise
+    G        a step through the discriminator without sums, every n_critic steps              free post-processing
+
+What was released may be used again: `replay` is how many of the latest aggregates conv3* and FC* learn from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sfumato.generators.base import Generator
+from sfumato.generators.split import Lower, Upper
+from sfumato.measure.aggregation import aggregate, along, normalised
+from sfumato.measure.clipping import Clip, Flat, TopK
+from sfumato.measure.gradients import ClippedGradient, assign, per_example
+from sfumato.privacy.bounds import BoundedSum
+from sfumato.run.preview import Strip
+from sfumato.run.run import Run
+from sfumato.train.losses import OBJECTIVES
+from sfumato.train.players import Labelled, Players
+from sfumato.train.student import repeatable
+
+AGGREGATE, CONV2 = "aggregate", "conv2"  # the crossings
+GAME = OBJECTIVES["nonsaturating"]
+LEAST = 1e-12  # of a norm to divide by
+
+Ready = Callable[[], None]
+Ask = Callable[..., Tensor]  # (crossing, query, *public) -> the released sum
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The public rules of the game, apart from the networks."""
+
+    steps: int  # T
+    batch: int  # records expected in an aggregate, and fakes a step
+    wide: int  # records expected in a gradient of conv2*
+    multiplier: int  # mu: conv2* moves every so many steps
+    shares: tuple[float, ...]  # of the classes where each has an aggregate of its own; (1.0,) else
+    noise: float = 0.0  # standard deviation of that of an aggregate's sum
+    clip: float = 1.0  # u
+    keep: float = 0.9  # of the coordinates of a gradient, the largest
+    relative: bool = True  # u is counted in mean norms of the fakes' gradients
+    replay: int = 1
+    bfloat16: bool = False
+
+    @property
+    def by_class(self) -> bool:
+        """Whether each class has an aggregate of its own."""
+        return len(self.shares) > 1
+
+    @property
+    def gradient_clip(self) -> Clip:
+        """Gradient compression and clipping, to the norm u in all."""
+        return clip_to(self.clip, self.keep)
+
+    def pushes(self, step: int) -> bool:
+        """Whether conv2* moves in this step: every mu-th from the first on, T // mu times in all."""
+        return step % self.multiplier == 0 and step // self.multiplier < self.steps // self.multiplier
+
+    def sizes(self, like: Tensor) -> Tensor:
+        """(K, 1, 1, 1): expected records in each aggregate; one at least, where a class is rare."""
+        return like.new_tensor(self.shares).mul(self.batch).clamp(min=1)[:, None, None, None]
+
+
+def clip_to(norm: float, keep: float) -> Clip:
+    """The largest `keep` of all coordinates, shortened to `norm`."""
+    return Flat(norm) if keep == 1 else TopK(norm / math.sqrt(keep), keep, by="count")
+
+
+class Discriminator(nn.Module):
+    """The parts before and behind the sum. Called, it judges each image by itself, or `together` as one sum."""
+
+    def __init__(self, lower: Lower, upper: Upper, rules: Rules, together: bool = False) -> None:
+        super().__init__()
+        self.lower, self.upper, self.rules, self.together = lower, upper, rules, together
+
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        if self.together:
+            means = self.means(images, labels)
+            return self.judge(means[None]).flatten()[:, None]
+        scores: Tensor = self.upper(normalised(self.lower(images, labels)), labels)
+        return scores[:, None]
+
+    def means(self, images: Tensor, labels: Tensor) -> Tensor:
+        """(K, m, h, w): aggregates of public images, divided like those of records."""
+        features, count = normalised(self.lower(images, labels)), len(self.rules.shares)
+        sums = features.new_zeros(count, *features.shape[1:])
+        place = labels if self.rules.by_class else torch.zeros_like(labels)
+        return sums.index_add(0, place, features) / self.rules.sizes(sums)
+
+    def judge(self, aggregates: Tensor) -> Tensor:
+        """(R, K, m, h, w) -> (R, K) scores."""
+        rounds, count = aggregates.shape[:2]
+        labels = torch.arange(count, device=aggregates.device).repeat(rounds)
+        scores: Tensor = self.upper(aggregates.flatten(0, 1), labels)
+        return scores.view(rounds, count)
+
+
+class Memory:
+    """The latest aggregates, as released."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.rows = size, torch.zeros(0)
+
+    def add(self, row: Tensor) -> Tensor:
+        """Remember one more, forget the oldest; (R, ...) of all."""
+        before = self.rows.to(row) if len(self.rows) else row.new_zeros(0, *row.shape)
+        self.rows = torch.cat([before, row[None]])[-self.size :]
+        return self.rows
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"rows": self.rows}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """From a checkpoint."""
+        self.rows = state["rows"]
+
+
+class Turn:
+    """The questions of the game, and one step of it."""
+
+    def __init__(self, players: Players, rules: Rules) -> None:
+        self.players, self.rules, self.memory = players, rules, Memory(rules.replay)
+        self.critic: Discriminator = players.critic
+        self.sums: BoundedSum = aggregate(self.critic.lower, rules.by_class)
+        self.push: ClippedGradient = per_example(
+            self.critic.lower, along(), rules.gradient_clip, batch=rules.wide, bfloat16=rules.bfloat16
+        )
+
+    def take(self, ask: Ask, run: Run, step: int) -> None:
+        """One step of the discriminator, and one of the generator where it is its turn."""
+        released = ask(AGGREGATE, self.sums).float().view(-1, *self.critic.lower.shape)
+        real = self.memory.add(released / self.rules.sizes(released))
+        fakes = self.players.fakes(self.rules.batch, run, step)
+        slopes = self._sharpen(real, self._like(real, fakes, run, step))
+        if self.rules.pushes(step):
+            self._push(ask, fakes, *slopes)
+        if self.players.turns.due():
+            self.players.move(GAME, self.rules.batch, run, step)
+
+    @torch.no_grad()
+    def _like(self, real: Tensor, fakes: Labelled, run: Run, step: int) -> Tensor:
+        """Aggregates of the fakes with the noise that those of records have: it should not tell them apart."""
+        with repeatable():
+            means = self.critic.means(*fakes)
+        drawn = torch.randn(real.shape, generator=run.generator("noise of fakes", step)).to(means)
+        return means + drawn * self.rules.noise / self.rules.sizes(means)
+
+    def _sharpen(self, real: Tensor, fake: Tensor) -> tuple[Tensor, Tensor]:
+        """A step of conv3* and FC*; (K, m, h, w) slopes of the loss at the aggregates of both sides."""
+        real, fake = (side.detach().requires_grad_() for side in (real, fake))
+        self.players.judge.zero_grad(set_to_none=True)
+        with repeatable(), torch.enable_grad():
+            pays = F.softplus(-self.critic.judge(real)) + F.softplus(self.critic.judge(fake))
+            pays.mean(0).sum().backward()
+        self.players.judge.step()
+        assert real.grad is not None and fake.grad is not None
+        return real.grad.sum(0), fake.grad.sum(0)
+
+    def _push(self, ask: Ask, fakes: Labelled, of_real: Tensor, of_fake: Tensor) -> None:
+        """A step of conv2*, on released gradients of records and plain ones of fakes."""
+        (one, of_real), (two, of_fake) = (self._scaled(fakes, v) for v in (of_real, of_fake))
+        with torch.no_grad():
+            free = two * self.push.total(*fakes, of_fake) / len(fakes[1])
+        released = one * ask(CONV2, self.push, of_real) / self.rules.wide
+        self.players.judge.zero_grad(set_to_none=True)
+        assign(self.critic.lower, released + free)
+        self.players.judge.step()
+
+    def _scaled(self, fakes: Labelled, direction: Tensor) -> tuple[float, Tensor]:
+        """The mean norm of the fakes' gradients along a direction, which is public, and the direction divided by it."""
+        if not self.rules.relative:
+            return 1.0, direction
+        with torch.no_grad():
+            norm = float(self.push.norms(*fakes, direction).mean())
+        unit = max(norm, LEAST) if math.isfinite(norm) else 1.0
+        return unit, direction / unit
+
+
+class Before(Protocol):
+    """Private steps before the game, with a state of their own."""
+
+    steps: int
+
+    def take(self, ask: Ask) -> None:
+        """One of them."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """From a checkpoint."""
+
+
+def play(turn: Turn, ask: Ask, run: Run, strip: Strip, *, before: Before | None = None,
+         ready: Ready = lambda: None) -> Generator:  # fmt: skip
+    """All steps, with checkpoints; the finished generator.
+
+    `before` are private steps that come first; `ready` is called between them and the game.
+    """
+    first, rules, players = before.steps if before else 0, turn.rules, turn.players
+    state = {"players": players, "memory": turn.memory, "strip": strip} | ({"before": before} if before else {})
+    for step in run.steps(first + rules.steps, **state):
+        if before and step < first:
+            before.take(ask)
+            continue
+        if step == first:
+            ready()
+        turn.take(ask, run, step - first)
+        strip.look(step, first + rules.steps, lambda: players.finished(run.generator("preview statistics")))
+    return players.finished(run.generator("statistics"))

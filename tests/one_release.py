@@ -1,0 +1,33 @@
+"""What the suites of one-release methods share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato import Budget, DataSpec, Run, load
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.ledger import Ledger
+
+MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
+
+
+def bright_and_dark(n=400):
+    """Two classes of 8x8 images, bright on the left or on the right."""
+    random, labels = np.random.default_rng(0), np.arange(n) % 2
+    images = random.integers(0, 60, (n, 8, 8), dtype=np.uint8)
+    images[labels == 0, :, :4] += 180
+    images[labels == 1, :, 4:] += 180
+    return load((images, labels))
+
+
+def learned(method, box, epsilon=50.0, public=None):
+    """The generator that `method` learns with little noise."""
+    ledger = Ledger(method.plan(box.spec, Budget(epsilon)))
+    return method.learn(Barrier(box, box.spec, ledger), Run(device="cpu", ledger=ledger), public)
+
+
+def learned_apart(method, box, by=60.0):
+    """With little noise, images of the first class are brighter on the left, of the second on the right."""
+    images = learned(method, box).sample(40, [0, 1] * 20, seed=1)
+    sides = images.pixels[:, 0, :, :4].mean((1, 2)) - images.pixels[:, 0, :, 4:].mean((1, 2))
+    assert sides[images.labels == 0].mean() > by and sides[images.labels == 1].mean() < -by, sides

@@ -1,0 +1,263 @@
+"""DPAF: its plan, its game, the three errors of its paper as small counterexamples, and the printed procedure."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from made_up import arrays
+from test_cli import call
+from torch import nn
+
+from sfumato import DPAF, Budget, DataSpec, InputError, Relation, Run, audit, load
+from sfumato.accounting import accountant
+from sfumato.accounting.events import Event
+from sfumato.accounting.split import multipliers, parse_split
+from sfumato.data.public import PublicImages
+from sfumato.generators import MirrorGenerator, load_generator
+from sfumato.measure.gradients import per_example
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.ledger import Ledger
+from sfumato.train.dpaf_printed import STAMP, Printed, printed
+from sfumato.train.forward_phase import Memory
+from sfumato.types import Images
+
+FACES = DataSpec("faces", 182_637, (3, 64, 64), ("no", "yes"))
+TINY = {"batch": 10, "mu": 2, "critic_width": 2, "features": 4, "width": 2, "latent": 4, "hidden": 4}
+SMALL = DataSpec("arrays", 60, (1, 8, 8), ("0", "1", "2"))
+
+
+def learn(method, data, spec, budget, public=None):
+    plan = method.plan(spec, budget)
+    ledger = Ledger(plan)
+    return method.learn(Barrier(data, spec, ledger), Run(device="cpu"), public), ledger
+
+
+# The plan
+
+
+@pytest.mark.parametrize(("epsilon", "epochs", "wanted"), [(1, 1.0, 0.733), (1, 5.0, 0.839), (10, 1.0, 0.390),
+                                                           (10, 5.0, 0.446)])  # fmt: skip
+def test_the_multiplier_is_that_of_the_reference(epsilon, epochs, wanted):
+    plan = DPAF(epochs=epochs).plan(FACES, Budget(epsilon))
+    assert plan.facts["multiplier"] == pytest.approx(wanted, abs=0.004)
+    assert plan.facts["layout"] == "C2-C2-C1" and plan.facts["sum_bound"] == 64.0
+    assert plan.crossings["aggregate"].times // 8 == plan.crossings["conv2"].times
+    assert plan.crossings["conv2"].sampler.rate == pytest.approx(8 * plan.crossings["aggregate"].sampler.rate)
+    assert plan.paper["note"].count("unsound") == 1
+
+
+def test_the_command_line_shows_it():
+    line = "plan --method dpaf --records 182637 --shape 3x64x64 --classes 2 --epsilon 1 --set epochs=1 --json"
+    status, out, _ = call(*line.split())
+    shown = json.loads(out)
+    assert status == 0 and round(shown["multiplier"], 2) == 0.73
+    assert [c["name"] for c in shown["crossings"]] == ["conv2", "aggregate"]
+
+
+def test_a_split_gives_each_part_its_noise():
+    plan = DPAF(epochs=1.0, split="0.1,x,0.1", conv1="private").plan(FACES, Budget(1))
+    found = plan.facts["multipliers"]
+    assert list(found) == ["conv1", "conv2", "aggregate"] and "multiplier" not in plan.facts
+    assert found["conv2"] < found["aggregate"] and found["conv2"] < found["conv1"]
+    assert 0.99 < plan.epsilon() <= 1
+    even = DPAF(epochs=1.0, split="x,0.2").plan(FACES, Budget(1))
+    assert list(even.facts["multipliers"]) == ["conv2", "aggregate"]
+    assert even.facts["multipliers"]["aggregate"] < found["aggregate"]
+
+
+def test_splits_are_read():
+    assert parse_split("33%,34%,33%", 10.0, 3) == (3.3, 3.4, 3.3)
+    assert parse_split("(0.1, ×, 0.1)", 10.0, 3) == (0.1, 9.8, 0.1)
+    assert parse_split("equal", 1.0, 3) is None
+    for text in ("0.1,0.2", "50%,60%,10%", "x,x,0.1", "0.5,x,0.5", "a,b,c", "", "-0.1,x,0.1", "nan,x,0.1"):
+        with pytest.raises(ValueError, match="Expected"):
+            parse_split(text, 1.0, 3)
+
+
+def test_a_part_alone_spends_its_epsilon():
+    event = Event("gaussian", 1.0, 1.0, 1.0, Relation.ADD_REMOVE, rate=0.01, times=100)
+    z = multipliers({"a": event}, [0.5], 1e-5)["a"]
+    alone = Event("gaussian", z, 1.0, 1.0, Relation.ADD_REMOVE, rate=0.01, times=100)
+    assert 0.2 < accountant.epsilon([alone], 1e-5) <= 0.5  # Renyi DP is loose where there is little noise
+
+
+@pytest.mark.parametrize("changes", [{"conv1": "frozen"}, {"mu": 0}, {"keep": 0.0}, {"keep": 1.1}, {"batch": 1},
+                                     {"layout": "C2"}, {"activation": "relu"}, {"warm_generator": True},
+                                     {"layout": "x-C2-x", "conv1": "private"}, {"rate": 0.0}])  # fmt: skip
+def test_settings_that_make_no_sense_are_refused(changes):
+    with pytest.raises(ValueError, match="Expected"):
+        DPAF(**changes)
+
+
+def test_what_does_not_fit_the_data_is_refused_before_anything_is_spent():
+    one = DataSpec("one", 600, (1, 8, 8), ("all",))
+    for method, spec in ((DPAF(layout="C3-C3-C1"), SMALL), (DPAF(split="x,0.1,0.1"), SMALL), (DPAF(mu=50), SMALL),
+                         (DPAF(conv1="private", **TINY), one)):  # fmt: skip
+        with pytest.raises(InputError, match="Expected"):
+            method.plan(spec, Budget(1))
+
+
+# The game
+
+
+@pytest.mark.parametrize("more", [{"conv1": "private", "classwise": True, "split": "0.1,x,0.1"},
+                                  {"conv1": "public", "warm": 2, "together": True, "keep": 1.0},
+                                  {"warm": 1, "warm_generator": True, "activation": "tanh", "relative": False},
+                                  {"layout": "x-C2-x", "bfloat16": True}])  # fmt: skip
+def test_every_way_uses_what_it_declares(more):
+    pixels, labels = arrays()
+    public = PublicImages(Images(pixels[:, None], labels, ("0", "1", "2")), "made up")
+    net, ledger = learn(DPAF(epochs=1.0, **TINY, **more), load(arrays()), SMALL, Budget(2), public)
+    assert ledger.complete and all(torch.isfinite(p).all() for p in net.state_dict().values())
+    assert net.sample(5).pixels.shape == (5, 1, 8, 8)
+
+
+@pytest.mark.parametrize("more", [{"conv1": "public"}, {"warm": 1}])
+def test_public_images_are_asked_for(more):
+    with pytest.raises(InputError, match="public"):
+        learn(DPAF(epochs=1.0, **TINY, **more), None, SMALL, Budget(2))
+
+
+def test_without_data_conv1_stays_as_it_was_drawn_and_conv2_moves():
+    method, seen = DPAF(epochs=1.0, critic_rate=0.01, **TINY), []
+    plan = method.plan(SMALL, Budget(2))
+
+    class Look(Barrier):
+        def release(self, name, query, *public):
+            if name == "conv2":
+                seen.append({k: v.clone() for k, v in query.net.state_dict().items()})
+            return super().release(name, query, *public)
+
+    method.learn(Look(None, SMALL, Ledger(plan)), Run(device="cpu"))
+    moved = {k for k in seen[0] if not torch.equal(seen[0][k], seen[-1][k])}
+    assert len(seen) == 3 and moved == {k for k in seen[0] if k.startswith("conv2")}
+
+
+def blobs(count=2000):
+    random = np.random.default_rng(0)
+    labels, images = random.integers(0, 2, count), np.full((count, 1, 8, 8), 20.0)
+    images[labels == 0, :, :, :4] = 200
+    images[labels == 1, :, :, 4:] = 200
+    return np.clip(images + random.normal(0, 10, images.shape), 0, 255).astype(np.uint8), labels
+
+
+def test_it_learns_what_images_look_like():
+    pixels, labels = blobs()
+    data = load((pixels[labels == 0], labels[labels == 0]))
+    method = DPAF(epochs=6.0, batch=64, mu=4, critic_width=8, features=16, width=8, latent=8, hidden=32, rate=1e-2,
+                  critic_rate=1e-2, keep=1.0, together=True, replay=4, average=0.5)  # fmt: skip
+    made = learn(method, data, data.spec, Budget(100))[0].sample(50, seed=1)
+    assert (made.pixels[:, 0, :, :4].mean((1, 2)) - made.pixels[:, 0, :, 4:].mean((1, 2))).mean() > 40
+
+
+@pytest.mark.slow
+def test_it_learns_which_class_is_bright_where():
+    data = load(blobs(4000))
+    method = DPAF(epochs=10.0, batch=64, mu=4, critic_width=8, features=16, width=8, latent=8, hidden=32, rate=2e-3,
+                  critic_rate=2e-3, classwise=True, replay=4, average=0.9)  # fmt: skip
+    made = learn(method, data, data.spec, Budget(50))[0].sample(100, seed=1)
+    sides = made.pixels[:, 0, :, :4].mean((1, 2)) - made.pixels[:, 0, :, 4:].mean((1, 2))
+    assert sides[made.labels == 0].mean() > 60 and sides[made.labels == 1].mean() < -60
+
+
+def test_large_images_go_through():
+    spec = DataSpec("large", 40, (3, 128, 128), ("no", "yes"))
+    random = np.random.default_rng(0)
+    data = load((random.integers(0, 256, (40, 3, 128, 128), dtype=np.uint8), random.integers(0, 2, 40)))
+    method = DPAF(epochs=0.5, **TINY)
+    assert method.plan(spec, Budget(5)).facts["layout"] == "C3-C1-x"
+    net, ledger = learn(method, data, spec, Budget(5))
+    assert ledger.complete and net.sample(2).pixels.shape == (2, 3, 128, 128)
+
+
+def test_memory_keeps_the_latest():
+    memory = Memory(2)
+    for value in range(4):
+        rows = memory.add(torch.full((3,), float(value)))
+    assert rows[:, 0].tolist() == [2.0, 3.0]
+
+
+def test_the_audit_passes():
+    report = audit.check(DPAF(epochs=1.0, conv1="private", classwise=True, **TINY))
+    assert report.verdict == "pass", [row for row in report.rows if not row.ok]
+
+
+def test_the_generator_mirrors_and_comes_back():
+    net = MirrorGenerator((3, 28, 20), ("a", "b"), latent=4, width=2, layers=4)
+    net.settle(torch.Generator().manual_seed(0), batches=2, size=16)
+    again = load_generator(net.config(), net.state_dict())
+    one, two = (n.eval().sample(3, seed=2).pixels for n in (net, again))
+    assert np.array_equal(one, two) and one.shape == (3, 3, 28, 20)
+
+
+# The three errors of the paper, as small as they get
+
+
+def test_error_one_layers_without_noise_carry_a_record_into_steps_without_it():
+    u, batch = 1.0, 64
+
+    def second_step(target):
+        tail, head = torch.tensor(0.01), torch.tensor(1.0)  # the tail learns by plain steps, the head by clipped ones
+        first = torch.cat([torch.zeros(batch - 1), torch.tensor([target])])
+        tail = tail - (head * first).mean()  # loss = tail * head * x
+        second = torch.full((batch,), 1e6)  # the target is not among them
+        return (tail * second).clamp(-u, u).sum()
+
+    assert abs(second_step(0.0) - second_step(100.0)) == 128 * u  # claimed: u for the whole step
+
+
+def test_error_two_through_the_true_sum_every_clipped_gradient_turns():
+    u, weight = 1.0, nn.Linear(1, 1, bias=False)
+    nn.init.ones_(weight.weight)
+    offsets = torch.full((65, 1, 1, 1), -1 - 0.5 / 64)
+    offsets[-1] = 0.0  # the target
+
+    def features(net, images):
+        return net(torch.ones(len(images), 1))[:, 0] + images.flatten()
+
+    def moved(direction):
+        loss = lambda net, images, labels, v: v * features(net, images)  # noqa: E731
+        query, labels = per_example(weight, loss, clip=u), torch.zeros(65, dtype=torch.long)
+        with torch.no_grad():
+            totals = [query.total(offsets[:n], labels[:n], 1e3 * direction(offsets[:n])) for n in (64, 65)]
+        return float((totals[0] - totals[1]).abs())
+
+    # The loss is half the squared sum, so that its slope is the sum itself.
+    true_sum = lambda images: features(weight, images).sum().detach()  # noqa: E731
+    assert moved(true_sum) == pytest.approx(129 * u, rel=1e-4)
+    assert moved(lambda images: torch.tensor(-0.5)) == pytest.approx(u, rel=1e-4)  # a released sum: the same for both
+
+
+def test_error_three_batches_used_twice_cost_more_than_two_batches():
+    z, rate, times = 1.0, 0.01, 200
+
+    def spent(*events):
+        made = [Event("gaussian", sigma, 1.0, 1.0, Relation.ADD_REMOVE, rate=rate, times=times) for sigma in events]
+        return accountant.epsilon(made, 1e-5)
+
+    together = (2 * z**-2) ** -0.5  # both answers about one batch: one Gaussian
+    assert spent(together) > 1.2 * spent(z, z)
+
+
+# The printed procedure
+
+
+def public_blobs(count=80):
+    pixels, labels = blobs(count)
+    return PublicImages(Images(pixels, labels, ("left", "right")), "made up")
+
+
+def test_as_printed_it_runs_on_public_sets_alone_and_is_stamped():
+    method, public = DPAF(epochs=1.0, **TINY), public_blobs()
+    given = {"epsilons": (20.0, 30.0, 20.0), "count": 6}
+    private = DataSpec("blobs", 80, (1, 8, 8), ("left", "right"))
+    with pytest.raises(InputError, match="not private"):
+        printed(method, public, private, Run(device="cpu"), **given)
+    made = printed(method, public, DataSpec("blobs", 80, (1, 8, 8), ("left", "right"), public=True),
+                   Run(device="cpu"), **given)  # fmt: skip
+    assert isinstance(made, Printed) and made.stamp == STAMP == "not private: the paper's accounting does not hold"
+    assert made.images.pixels.shape == (6, 1, 8, 8) and "unsound" in made.paper["note"]
+    assert not hasattr(made, "save") and 20 < made.paper["epsilon"] <= 70

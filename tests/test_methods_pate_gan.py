@@ -1,0 +1,120 @@
+"""PATE-GAN: one count a label, a student that learns from it, and that votes tell real from fake."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import pytest
+import torch
+from made_up import arrays
+from test_contract import learn
+from test_methods_gs_wgan import two_halves
+
+from sfumato import Budget, DataSpec, Plan, Relation, load
+from sfumato.accounting.paper import pate_gan_independent, pate_gan_sound_mu
+from sfumato.data.labels import LabelPrior
+from sfumato.methods.pate_gan import PATEGAN, VOTES, YES_NO
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.held import PartSum
+from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.plan import crossing
+from sfumato.train import pate
+from sfumato.train.judged import Judged
+
+MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
+TINY = {"teachers": 6, "steps": 3, "batch": 4, "draws": 2, "warmup": 1, "hidden": 16, "width": 8, "latent": 4,
+        "critic_width": 2, "critic_hidden": 4, "student_width": 4}  # fmt: skip
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_one_record_changes_one_vote(relation):
+    plan = PATEGAN().plan(MNIST, Budget(1.0, relation=relation))
+    event = plan.events()[0]
+    assert event.sensitivity == 1.0 and event.shifts == ((1, 1),)
+    assert event.times == plan.facts["queries"] == 64_000
+    assert event.mu == pytest.approx(pate_gan_sound_mu(64_000, event.sigma))
+    assert plan.profile().mu == pytest.approx(event.mu, rel=1e-4) and 0.999 < plan.epsilon() <= 1.0
+
+
+def test_noise_on_both_counts_would_cost_more():
+    from sfumato.accounting.gaussian import epsilon_of
+
+    one, both = pate_gan_sound_mu(1000, 40), math.sqrt(2) * pate_gan_sound_mu(1000, 40)
+    assert epsilon_of(1e-5, one) == pytest.approx(3.34, abs=0.01)
+    assert epsilon_of(1e-5, both) == pytest.approx(4.98, abs=0.01)
+
+
+def test_the_claim_is_the_part_that_does_not_look_at_votes():
+    plan = PATEGAN().plan(MNIST, Budget(1.0))
+    rate = math.sqrt(2) / plan.facts["sigma"][VOTES]
+    assert plan.paper == pate_gan_independent(64_000, rate) and "may not be released" in plan.paper["note"]
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("epsilon", [0.2, 10.0])
+def test_every_budget_is_met_and_used(epsilon, relation):
+    plan = PATEGAN(labels=LabelPrior("private", fraction=0.1)).plan(MNIST, Budget(epsilon, relation=relation))
+    assert 0.99 * epsilon < plan.epsilon() <= epsilon and set(plan.crossings) == {VOTES, "labels"}
+
+
+@pytest.mark.parametrize("vote", ["hard", "drawn"])
+def test_votes_are_yes_or_no_whatever_a_teacher_says(vote):
+    said = torch.tensor([[1e30, -1e30, float("nan"), float("inf")], [0.0, 2.0, -2.0, float("-inf")]])
+
+    class Team:
+        def scores(self, x, y):
+            return said
+
+    rows = PATEGAN(vote=vote)._votes(Team(), torch.Generator().manual_seed(0), torch.zeros(4, 1, 8, 8), torch.zeros(4))
+    assert rows.shape == (2, 4, 1) and set(rows.unique().tolist()) <= {0, 1}
+    assert rows[0, :, 0].tolist() == [1, 0, 0, 1]
+    assert torch.equal(YES_NO.project(rows.flatten(0, 1)), rows.flatten(0, 1))
+
+
+def test_drawn_votes_have_the_probability_of_the_score():
+    class Team:
+        def scores(self, x, y):
+            return torch.full((4000, 1), 1.0)
+
+    rows = PATEGAN()._votes(Team(), torch.Generator().manual_seed(0), torch.zeros(1, 1, 8, 8), torch.zeros(1))
+    assert rows.float().mean().item() == pytest.approx(torch.sigmoid(torch.tensor(1.0)).item(), abs=0.03)
+
+
+def test_the_student_sees_fake_images_alone():
+    # Learning has no other argument: images and labels of fakes, and what was released about them.
+    assert list(inspect.signature(Judged.learn).parameters) == ["self", "images", "labels", "real", "random"]
+    _, _, _, blind = learn(PATEGAN(**TINY), None)
+    assert blind.ledger.complete
+
+
+@pytest.mark.parametrize(
+    "bad", [{"teachers": 0}, {"vote": "twice"}, {"target": "loud"}, {"fits": 0}, {"replay": -1}, {"student_rate": 0.0}]
+)
+def test_settings_must_make_sense(bad):
+    with pytest.raises(ValueError, match="Expected"):
+        PATEGAN(**bad)
+
+
+@pytest.mark.parametrize("switch", [{"vote": "hard", "target": "majority"}, {"target": "share"}, {"moves": 2},
+                                    {"generator": "dcgan", "average": 0.0}, {"replay": 0, "fits": 3}])  # fmt: skip
+def test_every_switch_works(switch):
+    net, images, run, _ = learn(PATEGAN(**TINY | switch), load(arrays()))
+    assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
+    assert all(torch.isfinite(p).all() for p in net.state_dict().values())
+
+
+def test_teachers_take_real_images_for_real():
+    box, method = two_halves(), PATEGAN(teachers=20, critic_width=4, critic_hidden=16, draws=8, critic_rate=5e-3)
+    sure = crossing(YES_NO, 1e-3, times=8, held=True)
+    barrier = Barrier(box, box.spec, Ledger(Plan("votes", {}, box.spec, Budget(1.0), {VOTES: sure})))
+    teachers = barrier.hold(pate.critics(method, box.spec), 20)
+    random, labels = torch.Generator().manual_seed(0), torch.arange(8) % 2
+    fakes = torch.rand(8, 1, 8, 8, generator=random)
+    for _ in range(40):
+        barrier.train(teachers, fakes, labels)
+    asked = 0.15 * torch.rand(8, 1, 8, 8, generator=random)
+    asked[labels == 1, ..., :4] += 0.82
+    asked[4:] = fakes[4:]
+    votes = barrier.release(VOTES, PartSum(teachers, method._votes, YES_NO, (1,), 8), asked, labels)[:, 0]
+    assert votes[:4].mean() > votes[4:].mean() + 5 and votes.max() <= 20 and votes.min() >= 0
