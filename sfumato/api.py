@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.run.job import Job
     from sfumato.run.run import Run
 
-DEFAULTS = "tuned on public data: these are the defaults, chosen on Fashion-MNIST and MNIST"
+DEFAULTS = "tuned on public data: these are the defaults of the software, and no private data had a part in them"
 CHOSEN = "not charged: settings were chosen by the user; the software tried no other on the private data"
 
 

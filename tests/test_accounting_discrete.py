@@ -97,3 +97,5 @@ def test_parts_that_are_drawn_cost_what_fewer_votes_and_less_noise_cost():
 def test_next_to_no_noise_is_no_privacy():
     votes = Event("discrete-gaussian", 0.01, 2.0, 1.0, Relation.ADD_REMOVE, times=5, shifts=((4, 2), (8, 1)))
     assert accountant.epsilon([votes], 1e-5) > 1e4
+    drawn = Event("gaussian", 1e-4, 2.0, 1.0, Relation.REPLACE_ONE, rate=0.1, times=100)
+    assert accountant.epsilon([drawn], 1e-5) > 1e4

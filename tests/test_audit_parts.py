@@ -89,7 +89,7 @@ class Meddling:
         said = query.contribution
 
         def leaking(team, random, *given):
-            self._seen.append(team.directions(*given).abs().mean())
+            self._seen.append(team.directions(*given[:2]).abs().mean())
             return said(team, random, *given)
 
         def mixing(team, random, *given):

@@ -17,7 +17,7 @@ from sfumato import cli
 from sfumato.audit.gallery import BUGS
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 COMMAND = typer.main.get_command(cli.app)
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from sfumato.accounting import gaussian, losses, renyi_dp
-from sfumato.accounting.discrete import smoothed
+from sfumato.accounting.discrete import LOUD, smoothed
 from sfumato.accounting.events import AnyEvent, Event, Selected
 from sfumato.accounting.profiles import ExactGaussian, LossDistribution, Profile, RenyiCurve
 from sfumato.accounting.renyi_dp import ORDERS, epsilon_by_renyi, renyi
@@ -52,7 +52,7 @@ def _renyi_only(event: AnyEvent) -> bool:
     """Selections, and whole-number noise so small that its losses leave the range of floats."""
     if isinstance(event, Selected):
         return True
-    return event.mechanism == "discrete-gaussian" and event.sensitivity > 20 * event.sigma
+    return event.mechanism == "discrete-gaussian" and event.sensitivity > LOUD * event.sigma
 
 
 def profile_by(events: Sequence[AnyEvent], backend: Backend, interval: float | None = None) -> Profile:

@@ -17,6 +17,7 @@ from sfumato.accounting.events import AnyEvent, Event
 ROUNDING = 2.0  # r
 # Below this sigma the loss distribution of the integer shifts themselves is tighter than the detour.
 WIDE = 200.0
+LOUD = 20.0  # sensitivity over sigma from which on there is no privacy to speak of
 
 
 def smoothed(event: AnyEvent) -> AnyEvent:
@@ -27,7 +28,12 @@ def smoothed(event: AnyEvent) -> AnyEvent:
     >>> smoothed(votes).mechanism, round(smoothed(votes).sigma, 4)
     ('gaussian', 4999.9996)
     """
-    if not isinstance(event, Event) or event.mechanism != "discrete-gaussian":
+    if not isinstance(event, Event):
+        return event
+    if event.mechanism == "gaussian" and event.rate < 1 and event.sensitivity > LOUD * event.sigma:
+        # Losses out of the range of floats. That only some take part never hurts, and would not help here.
+        return replace(event, rate=1.0, cap=None, records=None)
+    if event.mechanism != "discrete-gaussian":
         return event
     if event.rate < 1 and event.sigma <= 1.25 * ROUNDING:
         return replace(event, rate=1.0)  # too narrow for the detour: being drawn by chance is not made use of

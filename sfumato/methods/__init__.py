@@ -54,7 +54,7 @@ TABLE = (
         framework="PATE",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="dp-hp",
@@ -66,7 +66,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="dp-mepf",
@@ -78,7 +78,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "distribution-wise", "approximate"),
         public_data="needed",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="dp-merf",
@@ -102,7 +102,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("explicit", "static", "point-wise", "tractable"),
         public_data="optional",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="dp-ntk",
@@ -114,7 +114,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="dp-sinkhorn",
@@ -126,7 +126,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="dp-swd",
@@ -138,7 +138,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="dp-vae",
@@ -150,7 +150,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("explicit", "learnable", "point-wise", "approximate"),
         public_data="optional",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="dpaf",
@@ -162,7 +162,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="optional",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="dpdm",
@@ -174,7 +174,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("explicit", "static", "point-wise", "approximate"),
         public_data="optional",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="dpgan",
@@ -186,7 +186,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="optional",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="g-pate",
@@ -198,7 +198,7 @@ TABLE = (
         framework="PATE",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="gs-wgan",
@@ -210,7 +210,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="ndpdc",
@@ -222,7 +222,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "point-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="p3gm",
@@ -234,7 +234,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("explicit", "learnable", "point-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="pate-gan",
@@ -246,7 +246,7 @@ TABLE = (
         framework="PATE",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="pearl",
@@ -258,7 +258,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="private-evolution",
@@ -270,7 +270,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "point-wise", "approximate"),
         public_data="optional",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
     Row(
         name="private-set",
@@ -282,7 +282,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("implicit", "learnable", "point-wise", "approximate"),
         public_data="not used",
-        status="sound",
+        status="sound; utility not yet measured",
     ),
 )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from typing import Any, Protocol
 
 import numpy as np
@@ -61,10 +63,22 @@ def join() -> Alone | Together:
         return Alone()
     from torch import distributed
 
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _lost)  # sent by torchrun when another rank has ended
     if not distributed.is_initialized():
         both = torch.cuda.is_available() and distributed.is_nccl_available()
         distributed.init_process_group("cpu:gloo,cuda:nccl" if both else "gloo")
     return Together()
+
+
+LOST = (
+    "A rank of this run was lost, so it stops; nothing more is spent. "
+    "Resume it from its last checkpoint, on any number of ranks."
+)
+
+
+def _lost(*_: object) -> None:
+    raise RankLost(LOST)
 
 
 class Together:
@@ -110,7 +124,4 @@ class Together:
             send(sent)
             return sent.to(value.dtype)
         except RuntimeError as error:
-            raise RankLost(
-                "A rank of this run was lost, so it stops; nothing more is spent. "
-                "Resume it from its last checkpoint, on any number of ranks."
-            ) from error
+            raise RankLost(LOST) from error
