@@ -100,7 +100,7 @@ def test_the_table_and_the_folder_agree():
     assert len({row.name for row in TABLE}) == len(TABLE)
     for row in TABLE:
         cls = load_class(row)
-        assert issubclass(cls, Method) and cls.name == row.name and row.status in ("sound", "experimental")
+        assert issubclass(cls, Method) and cls.name == row.name and row.status.startswith(("sound", "experimental"))
 
 
 def test_a_method_file_is_short():

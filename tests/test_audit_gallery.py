@@ -68,8 +68,8 @@ def test_a_row_that_is_wrong_says_so(monkeypatch):
     assert [row["ok"] for row in gallery.run()] == [False]
 
 
-def test_the_controls_raise_no_alarm_over_twenty_seeds():
-    assert gallery.control_alarms(range(20)) == []
+def test_the_controls_raise_no_alarm_over_five_seeds():
+    assert gallery.control_alarms(range(5)) == []
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.signal import lfilter
 
 
 class Tail:
@@ -22,16 +23,19 @@ class Tail:
         # Sums from the far end: smallest first, and each knot counts what lies at it and beyond.
         self.losses = losses
         self.upper = np.cumsum(probs[::-1])[::-1] + float(dense._infinity_mass)
-        self.lower = np.cumsum((probs * np.exp(-losses))[::-1])[::-1]
+        # The same with each mass weighed by e^(knot - loss): a running sum that fades, and never leaves floats.
+        fading = math.exp(-float(dense._discretization))
+        self.lower = lfilter([1.0], [1.0, -fading], probs[::-1])[::-1] if len(probs) else probs
         self.infinite = float(dense._infinity_mass)
-        self.deltas = self.upper - np.exp(losses) * self.lower
+        self.deltas = self.upper - self.lower
 
     def delta(self, epsilon: float) -> float:
         """Hockey-stick divergence at an epsilon of at least 0."""
         at = int(np.searchsorted(self.losses, epsilon))
         if at == len(self.losses):
             return self.infinite
-        return max(self.infinite, float(self.upper[at] - math.exp(epsilon) * self.lower[at]))
+        nearer = math.exp(epsilon - float(self.losses[at]))
+        return max(self.infinite, float(self.upper[at] - nearer * self.lower[at]))
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon of at least 0 with no more than this delta."""
@@ -45,7 +49,8 @@ class Tail:
         if at == len(self.losses) or self.lower[at] <= 0:
             return float(self.losses[min(at, len(self.losses) - 1)])
         start = float(self.losses[at - 1]) if at else 0.0
-        return max(start, math.log(max(self.upper[at] - delta, 1e-300) / self.lower[at]))
+        share = max(self.upper[at] - delta, 1e-300) / self.lower[at]
+        return max(start, float(self.losses[at]) + math.log(share))
 
 
 def both_tails(pld: Any) -> tuple[Tail, ...]:
