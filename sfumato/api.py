@@ -78,6 +78,7 @@ def synthesize(
         with run.interruptible():
             barrier = _barrier(box, run)
             generator = method.learn(barrier, run, public)
+            run.ranks.wait()
             images = generator.sample(count, seed=run.seed)
             run.check()
         charge.check()
@@ -107,6 +108,7 @@ def assist(
     run = replace(run, folder=Path(run.ranks.told("")), ledger=ledger)
     with run.interruptible():
         method.learn(_barrier(box, run), run, public)
+        run.ranks.wait()
 
 
 def audit_first(method: Method, plan: Plan, public: PublicImages | None) -> None:

@@ -60,6 +60,7 @@ def learn(folder: Path, stop: int) -> None:
     barrier = Barrier(box, box.spec, run.ledger, noise=noise, ranks=ranks)
     net = METHOD.learn(barrier, run)
     torch.save(net.state_dict(), folder / f"weights-{ranks.rank}.pt")
+    ranks.wait()
 
 
 def noise(folder: Path) -> None:
@@ -76,6 +77,7 @@ def noise(folder: Path) -> None:
     ones = BoundedSum(lambda images, labels: torch.full((len(images), 500), 0.02), Bound(1.0), (500,))
     found = torch.stack([barrier.release("sum", query) for _ in range(40)])
     torch.save({"noise": found, "sum": barrier.release("sum", ones)}, folder / f"noise-{ranks.rank}.pt")
+    ranks.wait()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import signal
 import threading
@@ -56,6 +58,9 @@ class Alone:
         """The words."""
         return words
 
+    def wait(self) -> None:
+        """For nobody."""
+
 
 def join() -> Alone | Together:
     """The group that torchrun has started this process in, or this process alone."""
@@ -68,6 +73,7 @@ def join() -> Alone | Together:
     if not distributed.is_initialized():
         both = torch.cuda.is_available() and distributed.is_nccl_available()
         distributed.init_process_group("cpu:gloo,cuda:nccl" if both else "gloo")
+        atexit.register(_leave)
     return Together()
 
 
@@ -75,6 +81,14 @@ LOST = (
     "A rank of this run was lost, so it stops; nothing more is spent. "
     "Resume it from its last checkpoint, on any number of ranks."
 )
+
+
+def _leave() -> None:
+    """Close the group; a process that just ends may be ended by its own threads."""
+    from torch import distributed
+
+    with contextlib.suppress(Exception):
+        distributed.destroy_process_group()
 
 
 def _lost(*_: object) -> None:
@@ -117,6 +131,10 @@ class Together:
         """The first rank's words, for every rank."""
         said = torch.frombuffer(bytearray(words.encode().ljust(4096)), dtype=torch.uint8)
         return bytes(self.same(said).tolist()).decode().rstrip()
+
+    def wait(self) -> None:
+        """Until all ranks are here: one that ends too soon takes its last words with it."""
+        self.sum(torch.zeros(1))
 
     def _sure(self, send: Any, value: Tensor) -> Tensor:
         try:
