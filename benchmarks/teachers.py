@@ -26,10 +26,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import resource
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,10 @@ from sfumato.measure.teachers import Stacked, chunk_for  # noqa: E402
 
 Row = dict[str, Any]
 FAKES = 15
+KINDS = (
+    ("bfloat16", "bfloat16", 1000), ("tf32", "float32", 1000), ("bfloat16", "bfloat16", 2000),
+    ("tf32", "bfloat16", 1000), ("bfloat16", "float32", 1000), ("tf32", "float32", 500), ("float32", "float32", 1000),
+)  # fmt: skip
 
 
 class Plain(nn.Module):
@@ -261,28 +267,42 @@ def on_cuda(work: Callable[[], Any], repeats: int = 5) -> float:
     return statistics.median(times)
 
 
-def sweep(full: bool, count: int) -> list[Row]:
-    """Precision, moments and block size on CUDA."""
+def sweep(full: bool, count: int, kinds: int) -> Iterator[Row]:
+    """Precision, moments and block size on CUDA. The first step, with what is compiled for it, is shown apart."""
     speed = bandwidth()
-    found = [row("copy bandwidth", 0.0, None, f"{speed / 1e12:.2f} TB/s", speed=speed)]
-    pairs = [("tf32", "float32"), ("bfloat16", "bfloat16"), ("tf32", "bfloat16"), ("bfloat16", "float32")]
-    for precision, moments in [*pairs, ("float32", "float32")]:
+    yield row("copy bandwidth", 0.0, None, f"{speed / 1e12:.2f} TB/s", speed=speed)
+    for precision, moments, chunk in KINDS[:kinds]:
         recipe = recipe_for(full, precision=precision, moments=moments)
-        sizes = (500, 1000, 2000) if (precision, moments) in pairs[:2] else (1000,)
-        for chunk in sorted({min(count, size) for size in sizes}):
-            torch.compiler.reset()  # or its limit of variants is met
-            torch.cuda.empty_cache()
-            blocks, data = blocks_of(recipe, count, "cuda", chunk), given(recipe, count, "cuda")
-            torch.cuda.reset_peak_memory_stats()
-            seconds = on_cuda(lambda b=blocks, d=data: step(b, *d))
-            most, least = torch.cuda.max_memory_allocated(), traffic(recipe) * count / speed
-            fused = all(block.tuning.compiled for block in blocks)
-            text = f"{most / 1e9:.1f} GB, {least / seconds:.0%} of copy bandwidth{'' if fused else ', not fused'}"
-            ok = (seconds <= 0.1 and most <= 45e9) if full and count == 4000 and precision != "float32" else None
-            name = f"{count} teachers, {precision}, moments {moments}, blocks of {chunk}"
-            found.append(row(name, seconds, ok, text, peak=most, floor=least))
-            del blocks, data
+        torch.compiler.reset()  # or its limit of variants is met
+        torch.cuda.empty_cache()
+        blocks, data = blocks_of(recipe, count, "cuda", min(count, chunk)), given(recipe, count, "cuda")
+        start = time.perf_counter()
+        step(blocks, *data)
+        torch.cuda.synchronize()
+        first = time.perf_counter() - start
+        torch.cuda.reset_peak_memory_stats()
+        seconds = on_cuda(lambda b=blocks, d=data: step(b, *d))
+        most, least = torch.cuda.max_memory_allocated(), traffic(recipe) * count / speed
+        fused = all(block.tuning.compiled for block in blocks)
+        text = f"{most / 1e9:.1f} GB, {least / seconds:.0%} of copy bandwidth, first step {first:.1f} s"
+        ok = (seconds <= 0.1 and most <= 45e9) if full and count == 4000 and precision != "float32" else None
+        name = f"{count} teachers, {precision}, moments {moments}, blocks of {chunk}"
+        yield row(name, seconds, ok, text + ("" if fused else ", not fused"), peak=most, floor=least, first=first)
+        del blocks, data
+
+
+def told(rows: Iterator[Row]) -> list[Row]:
+    """All of them, each shown on the error output as it comes."""
+    found = []
+    for line in rows:
+        found.append(line)
+        print(json.dumps(line), file=sys.stderr, flush=True)
     return found
+
+
+def machine() -> str:
+    """Where this ran."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
 
 
 def main() -> None:
@@ -292,17 +312,18 @@ def main() -> None:
     options.add_argument("--teachers", type=int)
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options.add_argument("--full", action="store_true")
+    options.add_argument("--kinds", type=int, default=len(KINDS), help="how many of the sweep, which compiles each")
     chosen = options.parse_args()
     torch.set_num_threads(1)
     if chosen.device == "cuda":
-        found = sweep(chosen.full, chosen.teachers or 4000)
+        found = told(sweep(chosen.full, chosen.teachers or 4000, chosen.kinds))
     else:
         recipe = recipe_for(chosen.full)
         count = chosen.teachers or 256
         found = [] if chosen.full else scaling(recipe)
         found += against_a_loop(recipe, count) + equality(recipe, count)
     if chosen.json:
-        print(json.dumps({"device": chosen.device, "threads": 1, "full": chosen.full, "rows": found}, indent=2))
+        print(json.dumps({"device": machine(), "threads": 1, "full": chosen.full, "rows": found}, indent=2))
         return
     for line in found:
         print(f"{line['seconds']:9.4f} s  {line['what']}{' (MISSED)' if line['ok'] is False else ''}")

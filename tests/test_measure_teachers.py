@@ -148,6 +148,21 @@ def test_a_label_outside_the_classes_means_none():
     torch.testing.assert_close(none, block.scores(images, labels))
 
 
+@pytest.mark.parametrize("layer", ["first", "second"])
+def test_an_unlabelled_image_moves_the_biases_and_no_labels_weights(layer):
+    recipe = dataclasses.replace(SMALL, norm=False)
+    (images, labels, fakes, fake_labels), y = data_for(recipe), recipe.classes
+    labels, fake_labels = labels.clone(), torch.full_like(fake_labels, y)
+    labels[labels == 3] = -1
+    block = block_of(recipe)
+    before = {name: w.clone() for name, w in block.weights.items()}
+    block.update(images, labels, fakes, fake_labels)
+    moved = (block.weights[f"{layer}_label"] != before[f"{layer}_label"]).flatten(2).any(2)
+    present = torch.stack([(labels == k).any(1) for k in range(y)], 1)
+    assert torch.equal(moved, present) and not present[:, 3].any()
+    assert (block.weights[f"{layer}_bias"] != before[f"{layer}_bias"]).any(1).all()
+
+
 def trajectory(recipe: Critics, steps: int) -> tuple[Tensor, Tensor]:
     block, (images, labels, fakes, fake_labels) = block_of(recipe), data_for(recipe)
     start = block.weights["dense"].clone()
@@ -191,12 +206,13 @@ def test_a_dithered_number_is_one_of_its_neighbours():
 
 
 def test_bfloat16_products_point_the_same_way():
-    block, (_, _, fakes, labels) = block_of(SMALL), data_for(SMALL, fakes=15)
+    block, (_, _, fakes, labels) = block_of(SMALL, 40), data_for(SMALL, fakes=15)
     exact = block.directions(fakes, labels)
     block.recipe = dataclasses.replace(SMALL, precision="bfloat16")
     close = block.directions(fakes, labels)
-    cosine = functional.cosine_similarity(close.flatten(), exact.flatten(), dim=0)
-    assert close.dtype == torch.float32 and 0.98 < cosine < 0.99999
+    cosine = functional.cosine_similarity(close.flatten(1), exact.flatten(1), dim=1)
+    # Of a few teachers, a unit at the kink of a leaky ReLU falls on the other side: all is asked of half of them.
+    assert close.dtype == torch.float32 and 0.995 < cosine.median() < 0.99999 and cosine.min() > 0.5
 
 
 def test_no_setting_of_torch_is_left_changed():
@@ -276,3 +292,18 @@ def test_a_gpu_agrees_with_the_cpu(precision, limit):
     theirs.update(changed, *there[1:])
     rest = [i for i in range(40) if i != 7]
     assert theirs.directions(*there[2:])[rest].isfinite().all()
+
+
+@pytest.mark.gpu
+def test_more_small_products_than_a_grid_is_deep():
+    recipe, count = Critics((1, 9, 9), 10, 4, 8, draws=2, precision="float32"), 7000  # 16 tables each
+    ours, given = block_of(recipe, count), data_for(recipe, count)
+    theirs = Stacked(recipe, {name: w.cuda() for name, w in ours.weights.items()})
+    theirs.tuning = dataclasses.replace(theirs.tuning, compiled=False)
+    theirs.update(*(x.cuda() for x in given))
+    ours.update(*given)
+    for name in ("first_label", "first_bias", "second_label"):  # where a moment is, so was a gradient
+        off = (theirs.first[name].cpu() - ours.first[name]).flatten(1).norm(dim=1) / ours.first[name].flatten(1).norm(
+            dim=1
+        )
+        assert off.median() < 1e-4 and off[-500:].median() < 1e-4, name

@@ -4,7 +4,7 @@ Every tensor has a leading axis of teachers, every operation is a batched matrix
 nothing is reduced over that axis: a teacher's numbers depend on its own images and on what is public. A NaN stays with
 the teacher that brought it.
 
-A convolution is a strided copy of windows (columns) and a batched product. Its gradient with respect to its input is
+A convolution is a copy of windows (`windows.py`) and a batched product. Its gradient with respect to its input is
 again one: seen from the four parities of a pixel, a 5x5 convolution of stride 2 reaches back to 3x3 outputs. Real and
 fake images go through the products together, so weights are read once, and through the normalisation apart. The
 gradient is written out rather than left to autograd: directions need none for weights and updates none for images.
@@ -28,7 +28,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sfumato.measure.critics import Critics
+from sfumato.measure.critics import TAPS, Critics
+from sfumato.measure.windows import filled, windows
 
 SLOPE, EPSILON, ADAM_EPSILON = 0.2, 1e-5, 1e-8
 GOLDEN = 40503  # 2^16 over the golden ratio
@@ -185,26 +186,29 @@ class Pass:
         self.count, self.sizes = len(weights["last"]), [images.shape[1] for images, _ in sets]
         self.exact = weights["last"].dtype
         self.kind = torch.bfloat16 if recipe.precision == "bfloat16" else self.exact
-        self.condition = torch.cat([self._condition(labels) for _, labels in sets], 1)
+        self.labels = torch.cat([self._known(labels) for _, labels in sets], 1)
+        classes = torch.arange(recipe.classes + 1, device=self.labels.device)
+        hot = (self.labels[..., None] == classes) | (classes == recipe.classes)
+        self.condition = hot.to(self.exact)  # a one-hot label and a one, which bears the bias
         self.scores = self._forward([images for images, _ in sets])
 
-    def _condition(self, labels: Tensor) -> Tensor:
-        """One-hot label and a one, which bears the bias."""
-        hot = labels[..., None] == torch.arange(self.recipe.classes + 1, device=labels.device)
-        hot = hot | (torch.arange(self.recipe.classes + 1, device=labels.device) == self.recipe.classes)
-        return hot.to(self.exact).expand(self.count, -1, -1)
+    def _known(self, labels: Tensor) -> Tensor:
+        """For every teacher and image, with any label outside the classes as one more class."""
+        none = self.recipe.classes
+        return torch.where(labels < 0, none, labels).clamp(0, none).long().expand(self.count, -1)
 
     def _forward(self, sets: list[Tensor]) -> Tensor:
-        (_, half, _), (a, b), n = self.recipe.sides, self.recipe.maps, sum(self.sizes)
-        self.pixels = [_filled(_columns(x.movedim(2, 4), 5, 2, 2).to(self.kind), self.align) for x in sets]
-        first = self._matrix("first")
-        made = [torch.bmm(x.expand(self.count, -1, -1), first).view(self.count, s, -1) for x, s in
-                zip(self.pixels, self.sizes, strict=True)]  # fmt: skip
-        z = self._with_labels(torch.cat(made, 1), 0)
-        self.low = functional.leaky_relu(z[..., :a], SLOPE)
-        self.windows = _filled(_columns(self.low.unflatten(2, half), 5, 2, 2), self.align)
-        z = torch.bmm(self.windows, self._matrix("second")).view(self.count, n, -1)
-        self.middle, self.middle_norm = self._norm(self._with_labels(z, 1)[..., :b].to(self.exact), "second")
+        (_, half, _), (a, b) = self.recipe.sides, self.recipe.maps
+        self.pixels = [windows(x.movedim(2, 4).to(self.kind), 5, 2, 2, self.align) for x in sets]
+        first, table = self._matrix("first"), self._table(0)
+        low = []
+        for x, labels in zip(self.pixels, self.labels.split(self.sizes, 1), strict=True):
+            z = self._labelled(torch.bmm(x.expand(self.count, -1, -1), first), table, labels)
+            low.append(functional.leaky_relu(z[..., :a].unflatten(2, half), SLOPE))
+        self.low = torch.cat(low, 1)
+        self.windows = windows(self.low, 5, 2, 2, self.align)
+        z = self._labelled(torch.bmm(self.windows, self._matrix("second")), self._table(1), self.labels)
+        self.middle, self.middle_norm = self._norm(z[..., :b].to(self.exact), "second")
         dense, label = self.weights["dense"], self.condition
         spare = dense.shape[1] - self.middle[0, 0].numel() - label.shape[2]
         self.flat = torch.cat([self.middle.flatten(2), functional.pad(label, (0, spare))], 2)
@@ -220,20 +224,24 @@ class Pass:
 
     def _matrix(self, name: str) -> Tensor:
         """Weights of a convolution, rounded and filled up as its product takes them."""
-        return _filled(self.weights[name].to(self.kind), self.align, rows=True)
+        return filled(self.weights[name].to(self.kind), self.align, rows=True)
 
-    def _with_labels(self, z: Tensor, layer: int) -> Tensor:
-        """Add to (count, n, positions x maps) what label planes and bias bring: (count, n, positions, maps)."""
+    def _table(self, layer: int) -> Tensor:
+        """What label planes and bias bring: (count, classes and none, positions, maps)."""
         name = ("first", "second")[layer]
-        label, bias = self.weights[f"{name}_label"], self.weights[f"{name}_bias"]
-        maps = self.inside[layer].to(label.dtype) @ label
-        table = torch.cat([maps, bias[:, None, None].expand(-1, 1, maps.shape[2], -1)], 1)
-        table = _filled(table.to(self.kind), self.align).flatten(2)
-        z.baddbmm_(self._hot(), _filled(table, self.align, rows=True))
-        return z.unflatten(2, (len(self.inside[layer]), -1))
+        taps = functional.pad(self.weights[f"{name}_label"].to(self.kind), (0, 0, 0, 1, 0, 1))
+        taps[:, :, TAPS] = self.weights[f"{name}_bias"][:, None]
+        return self._inside(layer) @ filled(taps, self.align, rows=True)
 
-    def _hot(self) -> Tensor:
-        return _filled(self.condition.to(self.kind), self.align)
+    def _labelled(self, z: Tensor, table: Tensor, labels: Tensor) -> Tensor:
+        """Add to (count, n x positions, maps) the table's part for each image: (count, n, positions, maps)."""
+        rows = torch.arange(self.count, device=z.device)[:, None] * table.shape[1] + labels
+        own = table.flatten(0, 1).flatten(1).index_select(0, rows.flatten())
+        return z.add_(own.view_as(z)).view(*labels.shape, *table.shape[2:])
+
+    def _inside(self, layer: int) -> Tensor:
+        """Which taps fall inside at each position, and the bias, which always does."""
+        return filled(functional.pad(self.inside[layer], (0, 1), value=1.0).to(self.kind), self.align)
 
     def _means(self, z: Tensor) -> Tensor:
         """Of (count, n, positions, maps) over each set and its positions, for each image: (count, n, 1, maps)."""
@@ -281,20 +289,20 @@ class Pass:
         if learn:
             self._learn(grad, 1, [self.windows])
         grad = _to_input(grad.view(self.count, n, *rest, b), self._turned("second"), half, self.align)
-        return _leak(grad.flatten(2, 3), self.low)
+        return _leak(grad, self.low).flatten(2, 3)
 
     def _learn(self, grad: Tensor, layer: int, inputs: list[Tensor]) -> None:
         """Gradients of a convolution's weights from that of its maps (count, n, positions, maps)."""
         name = ("first", "second")[layer]
-        shape, maps = self.weights[name].shape, grad.shape[3]
-        grad = _filled(grad, self.align)
+        shape, maps, y = self.weights[name].shape, grad.shape[3], self.recipe.classes
+        grad = filled(grad, self.align)
         rows = [part.flatten(1, 2) for part in grad.split(self.sizes if len(inputs) > 1 else grad.shape[1], 1)]
         products = [torch.bmm(g.mT, x.expand(self.count, -1, -1)).mT for x, g in zip(inputs, rows, strict=True)]
-        by_label = torch.bmm(self._hot().mT, grad.flatten(2)).unflatten(2, grad.shape[2:])[..., :maps].to(self.exact)
-        y = self.recipe.classes
+        hot = filled(self.condition.to(self.kind), self.align)
+        by_label = torch.bmm(hot.mT, grad.flatten(2)).unflatten(2, grad.shape[2:])  # row y is of all labels
+        taps = (self._inside(layer).mT @ by_label)[..., :maps]
         self.grads[name] = sum(p[:, : shape[1], : shape[2]].to(self.exact) for p in products)
-        self.grads[f"{name}_label"] = self.inside[layer].to(self.exact).mT @ by_label[:, :y]
-        self.grads[f"{name}_bias"] = by_label[:, y].sum(1)
+        self.grads[f"{name}_label"], self.grads[f"{name}_bias"] = taps[:, :y, :TAPS], taps[:, y, TAPS]
 
     def learn_first(self, grad: Tensor) -> None:
         """Gradients of the first convolution from that of its maps."""
@@ -315,18 +323,6 @@ class Pass:
         return turned.reshape(self.count, 9 * weights.shape[4], -1)
 
 
-def _columns(x: Tensor, size: int, stride: int, pad: int) -> Tensor:
-    """Windows of (count, n, h, w, channels) as (count, n x positions, taps x channels)."""
-    windows = functional.pad(x, (0, 0, pad, pad, pad, pad)).unfold(2, size, stride).unfold(3, size, stride)
-    return windows.permute(0, 1, 2, 3, 5, 6, 4).flatten(1, 3).flatten(2)
-
-
-def _filled(x: Tensor, align: int, rows: bool = False) -> Tensor:
-    """With zeros up to a multiple of columns, and of rows if asked."""
-    spare = (0, -x.shape[-1] % align, 0, -x.shape[-2] % align if rows else 0)
-    return functional.pad(x, spare) if any(spare) else x
-
-
 def _leak(grad: Tensor, out: Tensor) -> Tensor:
     return torch.ops.aten.leaky_relu_backward(grad, out, SLOPE, True)
 
@@ -334,8 +330,8 @@ def _leak(grad: Tensor, out: Tensor) -> Tensor:
 def _to_input(grad: Tensor, turned: Tensor, side: tuple[int, int], align: int) -> Tensor:
     """Gradient of a convolution's input (count, n, *side, channels) from that of its maps (count, n, h, w, maps)."""
     count, n, h, w, _ = grad.shape
-    columns = _filled(_columns(grad, 3, 1, 1), align)
-    found = torch.bmm(columns, _filled(turned, align, rows=True))[..., : turned.shape[2]]
+    columns = windows(grad, 3, 1, 1, align)
+    found = torch.bmm(columns, filled(turned, align, rows=True))[..., : turned.shape[2]]
     pixels = found.unflatten(2, (2, 2, -1)).unflatten(1, (n, h, w)).permute(0, 1, 2, 4, 3, 5, 6)
     return pixels.reshape(count, n, 2 * h, 2 * w, -1)[:, :, : side[0], : side[1]]
 
