@@ -108,9 +108,9 @@ def test_every_form_of_a_term_agrees(name, monkeypatch):
     torch.manual_seed(1)
     net = NETS[name]()
     usual = per_example(net, loss, 0.5, way="ghost").total(images(), LABELS)
-    monkeypatch.setattr(ghost.Pairs, "gram", True)
+    monkeypatch.setattr(ghost, "gram", lambda sizes: True)
     assert near(per_example(net, loss, 0.5, way="ghost").total(images(), LABELS), usual)
-    monkeypatch.setattr(ghost.Pairs, "gram", False)
+    monkeypatch.setattr(ghost, "gram", lambda sizes: False)
     monkeypatch.setattr(ghost, "ROOM", 1)
     assert near(per_example(net, loss, 0.5, way="ghost").total(images(), LABELS), usual)
 
@@ -206,8 +206,8 @@ def test_norms_are_not_underestimated_where_positions_cancel():
     b = torch.tensor([1.0, -1.0]).view(1, 1, 2, 1).expand(1, 1, 2, 64).contiguous()
     pairs = ghost.Pairs(a, b, lambda w: w.flatten(-3))
     exact = (b.double().mT @ a.double()).square().sum()
-    assert float(pairs.squared()) >= float(exact) > 0
-    assert float(pairs.weighted(1 / pairs.squared().sqrt()).norm()) <= 1
+    assert float(pairs.lengths().square()) >= float(exact) > 0
+    assert float(pairs.weighted(1 / pairs.lengths()[:, 0]).norm()) <= 1
 
 
 @pytest.mark.parametrize("scale", [1e-25, 1e-12, 1e12, 1e18])
@@ -233,3 +233,20 @@ def test_overwriting_the_input_of_a_layer_is_found():
 
     with pytest.raises(InputError, match="overwritten|inplace"):
         per_example(Overwrites(), loss, 0.5, way="ghost").total(images(), LABELS)
+
+
+def test_pixels_beyond_a_map_are_refused():
+    # They would be those of another example.
+    layer, x = nn.Conv2d(2, 3, 3), torch.rand(4, 2, 6, 6)
+    assert ghost.patches(x, layer, torch.Size((4, 4))).shape == (4, 1, 16, 18)
+    for out in ((5, 4), (4, 5)):
+        with pytest.raises(InputError, match="pixels"):
+            ghost.patches(x, layer, torch.Size(out))
+
+
+def test_a_wide_layer_is_measured_as_a_narrow_one(monkeypatch):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(72, 9), nn.LayerNorm(9), nn.Tanh())
+    usual = per_example(net, loss, 0.5, way="ghost").total(images(), LABELS)
+    monkeypatch.setattr(ghost, "SHORT", 8)
+    assert near(per_example(net, loss, 0.5, way="ghost").total(images(), LABELS), usual)

@@ -8,8 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from sfumato.errors import InputError
+from sfumato.measure import gradients
 from sfumato.measure.clipping import Automatic, Flat, PerLayer, QuantileClip, TopK
 from sfumato.measure.gradients import assign, per_example, slack
 from sfumato.privacy.bounds import Ballot, BoundedSum
@@ -109,6 +111,46 @@ def test_an_example_without_finite_gradient_counts_as_zero_and_harms_no_other(wa
     images[0] = value
     assert away(query.total(images, labels), clean) < 1e-6
     assert query.rows(images, labels)[0].norm() == 0
+
+
+@pytest.mark.parametrize("clip", [Flat(0.5), PerLayer(0.5)], ids=lambda c: type(c).__name__)
+def test_a_device_that_is_not_waited_for_gives_the_same(clip, monkeypatch):
+    images, labels = batch(40)
+    query = per_example(cnn(), lambda net, x, y: loss(net, x, y) * x.amax((1, 2, 3)) ** 2, clip, way="ghost")
+    clean, without = query.total(images, labels), query.total(images[1:], labels[1:])
+    monkeypatch.setattr(gradients, "AT_ONCE", ())
+    assert torch.equal(query.total(images, labels), clean)
+    for value in (math.nan, math.inf, -math.inf, 1e30):
+        images[0] = value
+        assert away(query.total(images, labels), without) < 1e-6
+
+
+def test_what_is_no_number_stays_in_the_images_of_the_caller(monkeypatch):
+    monkeypatch.setattr(gradients, "AT_ONCE", ())
+    images, labels = batch(4)
+    images[0] = math.inf
+    query = per_example(nn.Sequential(nn.Flatten(), nn.Linear(64, 4)), loss, 0.5, way="ghost")
+    assert torch.isfinite(query.total(images, labels)).all()
+    assert torch.isinf(images[0]).all()
+
+
+def test_calls_are_few():
+    # On a GPU they, not the sums, would take the time.
+    class Count(TorchDispatchMode):
+        calls = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    net, (images, labels) = cnn(), batch(32)
+    query = per_example(net, loss, 0.5, way="ghost")
+    query.total(images, labels)
+    with Count() as ours:
+        query.total(images, labels)
+    with Count() as plain:
+        torch.autograd.grad(loss(net, images, labels).sum(), list(net.parameters()))
+    assert ours.calls <= plain.calls + 30 * len(query.layers)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -247,6 +289,15 @@ def test_a_layer_put_back_into_training_mode_is_noticed():
         query.total(*batch(3))
 
 
+def test_a_layer_that_is_exchanged_later_is_noticed():
+    net = cnn()
+    query = per_example(net, loss, 1.0, way="ghost")
+    query.total(*batch(3))
+    net[1] = nn.BatchNorm2d(8)
+    with pytest.raises(InputError, match="BatchNorm2d"):
+        query.total(*batch(3))
+
+
 class Mixing(nn.Module):
     def __init__(self, memory: bool) -> None:
         super().__init__()
@@ -332,3 +383,16 @@ def test_a_gpu_gives_the_same(way):
     with torch.backends.cudnn.flags(allow_tf32=False):
         query = per_example(cnn().cuda(), loss, 0.5, way=way)
         assert away(query.total(images.cuda(), labels.cuda()).cpu(), exact) < 1e-5
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("clip", [Flat(0.5), PerLayer(0.5), Automatic(0.5)], ids=lambda c: type(c).__name__)
+def test_a_gpu_is_not_waited_for(clip):
+    images, labels = (t.cuda() for t in batch(40))
+    query = per_example(cnn().cuda(), loss, clip, way="ghost")
+    query.total(images, labels)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        query.total(images, labels)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar
 
 import torch
@@ -23,6 +24,7 @@ class Clip(ABC):
     """Factors by which examples are shortened, from the norms of their layers."""
 
     whole_rows: ClassVar[bool] = False  # `keep` changes rows, so that each must be materialised
+    by_layer: ClassVar[bool] = True  # `weights` looks at more than the sum of its columns, and they may differ
 
     @property
     @abstractmethod
@@ -51,6 +53,8 @@ class Flat(Clip):
 
     norm: float
     threshold: float | None = None
+
+    by_layer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _positive(norm=self.norm, threshold=self.threshold or self.norm)
@@ -86,8 +90,13 @@ class PerLayer(Clip):
         shares = self.shares or (1.0,) * squared.shape[1]
         if len(shares) != squared.shape[1]:
             raise ValueError(f"Expected one share for each of {squared.shape[1]} layers, found {len(shares)}.")
-        limits = squared.new_tensor(shares) * (self.norm / math.hypot(*shares))
+        limits = _limits(self.norm, tuple(shares), squared.device)
         return limits / torch.maximum(squared.sqrt(), limits)
+
+
+@cache  # a copy to a GPU would wait for all that it has to do
+def _limits(norm: float, shares: tuple[float, ...], device: torch.device) -> Tensor:
+    return torch.tensor(shares, dtype=torch.float64, device=device) * (norm / math.hypot(*shares))
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,8 @@ class Automatic(Clip):
 
     norm: float
     gamma: float = 0.01
+
+    by_layer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _positive(norm=self.norm, gamma=self.gamma)

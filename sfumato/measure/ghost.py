@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,11 +29,13 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from sfumato.errors import InputError
 
 CACHE = 2**19  # numbers of columns formed at once on a CPU
+SHORT = 1024  # numbers of a gradient that is its own lengths
 ROOM = 2**28  # numbers of one layer's rows that may be kept; above, they are formed in pieces and not kept
 # Float32 products of a and b round by a part of sum_t |a_t||b_t|, which may exceed the norm where positions cancel.
 ROUNDING = 2.0**-22
 
 Lay = Callable[[Tensor], Tensor]  # (..., groups, outputs, inputs) -> (..., n) in the order of the parameter
+Sizes = tuple[int, int, int, int]  # groups, positions, inputs and outputs of one example
 
 
 class Uncovered(InputError):
@@ -42,9 +45,11 @@ class Uncovered(InputError):
 class Term(ABC):
     """The gradients of B examples for one parameter of n numbers."""
 
+    short: bool = False  # whether `lengths` are the gradients themselves
+
     @abstractmethod
-    def squared(self) -> Tensor:
-        """(B,) squared norms, float64, rounded up rather than down."""
+    def lengths(self) -> Tensor:
+        """(B, k) numbers whose squares add up to the squared norms, rounded up rather than down."""
 
     @abstractmethod
     def weighted(self, weights: Tensor) -> Tensor:
@@ -55,8 +60,8 @@ class Term(ABC):
         """(B, n)."""
 
     @abstractmethod
-    def only(self, fine: Tensor) -> None:
-        """Zero the examples that are not fine, so that weight zero removes what is no number."""
+    def clean(self) -> None:
+        """Put zeros for what is no finite number, after lengths were taken, so that weight zero removes it."""
 
 
 class Rows(Term):
@@ -64,10 +69,13 @@ class Rows(Term):
 
     def __init__(self, values: Tensor, lay: Lay = lambda rows: rows) -> None:
         self.values, self.lay = _full(values), lay
+        self.short = values.dim() == 2 and values.shape[1] <= SHORT
 
-    def squared(self) -> Tensor:
-        # Short sums in float32, then float64: a long one may drift.
-        return torch.linalg.vector_norm(self.values, dim=-1).double().square().view(len(self.values), -1).sum(1)
+    def lengths(self) -> Tensor:
+        if self.short:
+            return self.values
+        # Short sums in float32, the rest in float64: a long one may drift.
+        return torch.linalg.vector_norm(self.values, dim=-1).view(self.values.shape[0], -1)
 
     def weighted(self, weights: Tensor) -> Tensor:
         total = weights.to(self.values) @ self.values.flatten(1)
@@ -76,8 +84,9 @@ class Rows(Term):
     def rows(self) -> Tensor:
         return self.lay(self.values)
 
-    def only(self, fine: Tensor) -> None:
-        self.values = self.values.where(fine.view(-1, *[1] * (self.values.dim() - 1)), 0)
+    def clean(self) -> None:
+        ours = self.values if self.values.dim() > 2 else None  # others may be a view of a gradient
+        self.values = torch.nan_to_num(self.values, 0, 0, 0, out=ours)
 
 
 class Pairs(Term):
@@ -87,42 +96,44 @@ class Pairs(Term):
         self.a, self.b, self.lay = _full(a), _full(b), lay
 
     @property
-    def size(self) -> int:
-        """Numbers in one example's gradient."""
-        return self.a.shape[1] * self.a.shape[3] * self.b.shape[3]
+    def sizes(self) -> Sizes:
+        return self.a.shape[1], self.a.shape[2], self.a.shape[3], self.b.shape[3]
 
-    @property
-    def gram(self) -> bool:
-        """Whether the Gram form, in float64, costs less than the rows."""
-        _, _, positions, inputs = self.a.shape
-        outputs = self.b.shape[3]
-        return 2 * positions * (inputs + outputs) <= inputs * outputs or positions == 1
+    def lengths(self) -> Tensor:
+        if self.a.shape[2] == 1:
+            return self._reach().mul_(1 + ROUNDING).flatten(1)
+        return (self._gram if gram(self.sizes) else self._pieces)()
 
-    def squared(self) -> Tensor:
-        length, reach = (self._gram if self.gram else self._pieces)()
-        return (length.clamp(min=0).sqrt() + ROUNDING * reach.sqrt()).square()
+    def _reach(self) -> Tensor:
+        """(B, G, T): |a_t||b_t| in float64."""
+        a, b = (torch.linalg.vector_norm(y, dim=-1, dtype=torch.float64) for y in (self.a, self.b))
+        return a.mul_(b)
 
-    def _gram(self) -> tuple[Tensor, Tensor]:
+    def _gram(self) -> Tensor:
         # In float64 neither cancelling positions nor very small or large factors spoil the norm.
         a, b = self.a.double(), self.b.double()
-        aa, bb = a @ a.mT, b @ b.mT
-        return (aa * bb).sum((1, 2, 3)), (_trace(aa) * _trace(bb)).sum(1)
+        products = (a @ a.mT).mul_(b @ b.mT)
+        reach = products.diagonal(dim1=-2, dim2=-1).sqrt().sum(-1)
+        return products.sum((2, 3)).clamp_(min=0).sqrt_().add_(reach, alpha=ROUNDING)
 
-    def _pieces(self) -> tuple[Tensor, Tensor]:
-        step = max(1, ROOM // self.size)
-        found = [Rows(b.mT @ a).squared() for a, b in zip(self.a.split(step), self.b.split(step), strict=True)]
-        return torch.cat(found), self.a.double().square().sum((1, 2, 3)) * self.b.double().square().sum((1, 2, 3))
+    def _pieces(self) -> Tensor:
+        step = max(1, ROOM // _numel(self.sizes))
+        pieces = [Rows(b.mT @ a).lengths() for a, b in zip(self.a.split(step), self.b.split(step), strict=True)]
+        by_group = torch.cat(pieces).double().unflatten(1, (self.a.shape[1], -1))
+        return torch.linalg.vector_norm(by_group, dim=2).add_(self._reach().sum(2), alpha=ROUNDING)
 
     def weighted(self, weights: Tensor) -> Tensor:
-        b = (self.b * weights.to(self.b)[:, None, None, None]).transpose(0, 1).flatten(1, 2)
-        return self.lay(b.mT @ self.a.transpose(0, 1).flatten(1, 2))
+        a, b = self.a, self.b * weights.to(self.b).view(-1, 1, 1, 1)
+        if a.shape[1] == 1:
+            return self.lay((b.flatten(0, 2).t() @ a.flatten(0, 2))[None])
+        return self.lay(b.transpose(0, 1).flatten(1, 2).mT @ a.transpose(0, 1).flatten(1, 2))
 
     def rows(self) -> Tensor:
         return self.lay(self.b.mT @ self.a)
 
-    def only(self, fine: Tensor) -> None:
-        self.a = self.a.where(fine[:, None, None, None], 0)
-        self.b = self.b.where(fine[:, None, None, None], 0)
+    def clean(self) -> None:
+        # Both: zero times infinity is no number. Not in place: a may be a view of the caller's images.
+        self.a, self.b = torch.nan_to_num(self.a, 0, 0, 0), torch.nan_to_num(self.b, 0, 0, 0)
 
 
 class Lookups(Term):
@@ -131,12 +142,12 @@ class Lookups(Term):
     def __init__(self, index: Tensor, b: Tensor, entries: int) -> None:
         self.index, self.b, self.entries = index, _full(b), entries
 
-    def squared(self) -> Tensor:
+    def lengths(self) -> Tensor:
         b = self.b.double()
         bb = b @ b.mT
         same = self.index[:, :, None] == self.index[:, None]
-        reach = self.b.shape[1] * _trace(bb)
-        return ((bb * same).sum((1, 2)).clamp(min=0).sqrt() + ROUNDING * reach.sqrt()).square()
+        reach = bb.diagonal(dim1=-2, dim2=-1).sqrt().sum(-1)
+        return ((bb * same).sum((1, 2)).clamp_(min=0).sqrt_() + ROUNDING * reach)[:, None]
 
     def weighted(self, weights: Tensor) -> Tensor:
         b = self.b * weights.to(self.b)[:, None, None]
@@ -148,8 +159,8 @@ class Lookups(Term):
         table = self.b.new_zeros(units, self.entries, width)
         return table.scatter_add_(1, self.index[:, :, None].expand_as(self.b), self.b).flatten(1)
 
-    def only(self, fine: Tensor) -> None:
-        self.b = self.b.where(fine[:, None, None], 0)
+    def clean(self) -> None:
+        self.b = torch.nan_to_num(self.b, 0, 0, 0)
 
 
 def _full(y: Tensor) -> Tensor:
@@ -157,40 +168,55 @@ def _full(y: Tensor) -> Tensor:
     return y.float() if y.dtype in (torch.bfloat16, torch.float16) else y
 
 
-def _trace(matrices: Tensor) -> Tensor:
-    return matrices.diagonal(dim1=-2, dim2=-1).sum(-1)
+def _numel(sizes: Sizes) -> int:
+    """Numbers in one example's gradient."""
+    groups, _, inputs, outputs = sizes
+    return groups * inputs * outputs
 
 
-def outer(pairs: Callable[[Tensor, Tensor], Pairs], x: Tensor, g: Tensor, copies: int, lay: Lay) -> Term:
+def gram(sizes: Sizes) -> bool:
+    """Whether the Gram form, in float64, costs less than the rows."""
+    _, positions, inputs, outputs = sizes
+    return 2 * positions * (inputs + outputs) <= inputs * outputs or positions == 1
+
+
+def outer(pairs: Callable[[Tensor, Tensor], Pairs], x: Tensor, g: Tensor, copies: int, sizes: Sizes) -> Term:
     """Sums of outer products over positions, in the cheaper form; `pairs` makes them for some of the examples."""
-    one, units = pairs(x[:copies], g[:copies]), len(x) // copies
-    if one.gram or units * one.size > ROOM:
+    units, (groups, positions, inputs, outputs) = x.shape[0] // copies, sizes
+    if gram(sizes) or units * _numel(sizes) > ROOM:
         return pairs(x, g)
     # Columns of few examples stay in a processor's cache and are not all in memory; a GPU prefers large products.
-    step = max(1, CACHE // one.a.numel()) if x.device.type == "cpu" else units
-    rows = one.b.new_empty(units, one.b.shape[1], one.b.shape[3], one.a.shape[3])
+    step = max(1, CACHE // (groups * positions * inputs)) if x.device.type == "cpu" else units
+    if step >= units:
+        whole = pairs(x, g)
+        return Rows(whole.b.mT @ whole.a, whole.lay)
+    rows = torch.empty(units, groups, outputs, inputs, dtype=_full(x[:0]).dtype, device=x.device)
     for into, *part in zip(rows.split(step), x.split(copies * step), g.split(copies * step), strict=True):
         some = pairs(*part)
         torch.matmul(some.b.mT, some.a, out=into)
-    return Rows(rows, lay)
+    return Rows(rows, some.lay)
 
 
-# Layers. Each rule gives the terms of weight and bias from the input x and the output's gradient g, rows first.
+# Layers. Each rule says how the terms of weight and bias come from the input x and the output's gradient g, rows first.
 
-Rule = Callable[[Any, Tensor, Tensor, int], dict[str, Term]]
+Terms = dict[str, Callable[[], Term]]
+Rule = Callable[[Any, Tensor, Tensor, int], Terms]
 
 
-def _linear(layer: nn.Linear, x: Tensor, g: Tensor, copies: int) -> dict[str, Term]:
+def _linear(layer: nn.Linear, x: Tensor, g: Tensor, copies: int) -> Terms:
+    inputs, outputs, units = x.shape[-1], g.shape[-1], len(x) // copies
+    positions = copies * math.prod(x.shape[1:-1])
+
     def pairs(x: Tensor, g: Tensor) -> Pairs:
-        units = len(x) // copies
-        return Pairs(x.reshape(units, 1, -1, x.shape[-1]), g.reshape(units, 1, -1, g.shape[-1]), flat)
+        return Pairs(x.reshape(-1, 1, positions, inputs), g.reshape(-1, 1, positions, outputs), _flat)
 
-    flat: Lay = lambda w: w.flatten(-3)  # noqa: E731
-    bias = _full(g).reshape(len(g) // copies, -1, g.shape[-1]).sum(1)
-    return {"weight": outer(pairs, x, g, copies, flat), "bias": Rows(bias)}
+    return {
+        "weight": lambda: outer(pairs, x, g, copies, (1, positions, inputs, outputs)),
+        "bias": lambda: Rows(g if positions == 1 else _full(g).reshape(units, positions, outputs).sum(1)),
+    }
 
 
-def _conv(layer: nn.Conv1d | nn.Conv2d, x: Tensor, g: Tensor, copies: int) -> dict[str, Term]:
+def _conv(layer: nn.Conv1d | nn.Conv2d, x: Tensor, g: Tensor, copies: int) -> Terms:
     mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
     pads = layer._reversed_padding_repeated_twice
 
@@ -199,10 +225,13 @@ def _conv(layer: nn.Conv1d | nn.Conv2d, x: Tensor, g: Tensor, copies: int) -> di
         return Pairs(_fold(a, copies), _fold(_split(g, layer.groups), copies), lay)
 
     lay = _kernel(layer)
-    return {"weight": outer(pairs, x, g, copies, lay), "bias": Rows(_over_positions(g, copies))}
+    return {
+        "weight": lambda: outer(pairs, x, g, copies, _sizes(layer, x, g, copies)),
+        "bias": lambda: Rows(_over_positions(g, copies)),
+    }
 
 
-def _transposed(layer: nn.ConvTranspose1d | nn.ConvTranspose2d, x: Tensor, g: Tensor, copies: int) -> dict[str, Term]:
+def _transposed(layer: nn.ConvTranspose1d | nn.ConvTranspose2d, x: Tensor, g: Tensor, copies: int) -> Terms:
     # A transposed convolution is the backward pass of a convolution: input and output change places.
     pads = [p for side in reversed(layer.padding) for p in (int(side), int(side))]
 
@@ -211,26 +240,35 @@ def _transposed(layer: nn.ConvTranspose1d | nn.ConvTranspose2d, x: Tensor, g: Te
         return Pairs(_fold(a, copies), _fold(_split(x, layer.groups), copies), lay)
 
     lay = _kernel(layer)
-    return {"weight": outer(pairs, x, g, copies, lay), "bias": Rows(_over_positions(g, copies))}
+    return {
+        "weight": lambda: outer(pairs, x, g, copies, _sizes(layer, g, x, copies)),
+        "bias": lambda: Rows(_over_positions(g, copies)),
+    }
+
+
+def _sizes(layer: nn.Module, seen: Tensor, at: Tensor, copies: int) -> Sizes:
+    """Of a convolution that sees patches of one map, one for each position of the other."""
+    groups, window = int(layer.groups), math.prod(layer.kernel_size)  # type: ignore[arg-type]
+    return groups, copies * math.prod(at.shape[2:]), seen.shape[1] // groups * window, at.shape[1] // groups
 
 
 def patches(x: Tensor, layer: nn.Module, out: torch.Size) -> Tensor:
     """(N, C, ...) -> (N, G, T, D): what each of `out` positions of a convolution sees, channels innermost."""
+    steps = list(zip(layer.kernel_size, layer.stride, layer.dilation, strict=True))  # type: ignore[arg-type]
     if len(out) == 1:
-        x, out, sizes = x[:, :, None], torch.Size((1, *out)), [(1, 1, 1)]
-    else:
-        sizes = []
-    sizes += list(zip(layer.kernel_size, layer.stride, layer.dilation, strict=True))  # type: ignore[arg-type]
+        x, out, steps = x[:, :, None], torch.Size((1, *out)), [(1, 1, 1), *steps]
     x = x.contiguous(memory_format=torch.channels_last)
-    for axis, (kernel, stride, dilation) in enumerate(sizes, 2):
-        x = x.unfold(axis, dilation * (kernel - 1) + 1, stride)[..., ::dilation]
-    x = x[:, :, : out[0], : out[1]].unflatten(1, (int(layer.groups), -1))  # type: ignore[arg-type]
-    return x.permute(0, 1, 3, 4, 5, 6, 2).reshape(len(x), x.shape[1], math.prod(out), -1)
+    (n, c, h, w), groups, ((kh, sh, dh), (kw, sw, dw)) = x.stride(), int(layer.groups), steps  # type: ignore[arg-type]
+    if (out[0] - 1) * sh + (kh - 1) * dh >= x.shape[2] or (out[1] - 1) * sw + (kw - 1) * dw >= x.shape[3]:
+        raise Uncovered(f"a convolution of {tuple(x.shape[2:])} pixels gives {tuple(out)}")  # others' pixels lie beyond
+    size = (x.shape[0], groups, *out, kh, kw, x.shape[1] // groups)
+    seen = x.as_strided(size, (n, c * size[-1], sh * h, sw * w, dh * h, dw * w, c))
+    return seen.reshape(x.shape[0], groups, out[0] * out[1], -1)
 
 
 def _split(y: Tensor, groups: int) -> Tensor:
     """(N, C, ...) -> (N, G, T, C / G)."""
-    return y.flatten(2).unflatten(1, (groups, -1)).transpose(2, 3)
+    return y.reshape(y.shape[0], groups, y.shape[1] // groups, -1).mT
 
 
 def _fold(y: Tensor, copies: int) -> Tensor:
@@ -238,36 +276,52 @@ def _fold(y: Tensor, copies: int) -> Tensor:
     return y if copies == 1 else y.unflatten(0, (-1, copies)).transpose(1, 2).flatten(2, 3)
 
 
+def _flat(w: Tensor) -> Tensor:
+    return w.flatten(-3)
+
+
 def _kernel(layer: nn.Module) -> Lay:
     sides = tuple(layer.kernel_size)  # type: ignore[arg-type]
-    return lambda w: w.unflatten(-1, (*sides, -1)).movedim(-1, -1 - len(sides)).flatten(-3 - len(sides))
+    return lambda w: w.view(*w.shape[:-1], math.prod(sides), -1).mT.flatten(-4)
 
 
 def _over_positions(g: Tensor, copies: int) -> Tensor:
-    return _full(g).reshape(len(g), g.shape[1], -1).sum(2).view(-1, copies, g.shape[1]).sum(1)
+    summed = _full(g).sum(tuple(range(2, g.dim()))) if g.dim() > 2 else _full(g)
+    return summed if copies == 1 else summed.view(-1, copies, g.shape[1]).sum(1)
 
 
-def _by_channel(layer: nn.Module, x: Tensor, g: Tensor, copies: int) -> dict[str, Term]:
-    groups = layer.num_groups if isinstance(layer, nn.GroupNorm) else x.shape[1]
-    even = F.group_norm(_full(x), int(groups), eps=float(layer.eps))  # type: ignore[arg-type]
-    return {"weight": Rows(_over_positions(_full(g) * even, copies)), "bias": Rows(_over_positions(g, copies))}
+def _by_channel(layer: nn.Module, x: Tensor, g: Tensor, copies: int) -> Terms:
+    def even() -> Tensor:
+        groups = layer.num_groups if isinstance(layer, nn.GroupNorm) else x.shape[1]
+        return F.group_norm(_full(x), int(groups), eps=float(layer.eps))  # type: ignore[arg-type]
+
+    return {
+        "weight": lambda: Rows(_over_positions(_full(g) * even(), copies)),
+        "bias": lambda: Rows(_over_positions(g, copies)),
+    }
 
 
-def _by_entry(layer: nn.LayerNorm | nn.RMSNorm, x: Tensor, g: Tensor, copies: int) -> dict[str, Term]:
+def _by_entry(layer: nn.LayerNorm | nn.RMSNorm, x: Tensor, g: Tensor, copies: int) -> Terms:
     normalise = F.layer_norm if isinstance(layer, nn.LayerNorm) else F.rms_norm
-    even = normalise(_full(x), layer.normalized_shape, eps=layer.eps)
     flat = (len(x) // copies, -1, math.prod(layer.normalized_shape))
-    return {"weight": Rows((_full(g) * even).reshape(flat).sum(1)), "bias": Rows(_full(g).reshape(flat).sum(1))}
+
+    def even() -> Tensor:
+        return normalise(_full(x), layer.normalized_shape, eps=layer.eps)
+
+    return {
+        "weight": lambda: Rows((_full(g) * even()).reshape(flat).sum(1)),
+        "bias": lambda: Rows(_full(g).reshape(flat).sum(1)),
+    }
 
 
-def _embedding(layer: nn.Embedding, x: Tensor, g: Tensor, copies: int) -> dict[str, Term]:
+def _embedding(layer: nn.Embedding, x: Tensor, g: Tensor, copies: int) -> Terms:
     if layer.max_norm is not None or layer.scale_grad_by_freq:
         raise Uncovered("an embedding with max_norm or scale_grad_by_freq")
     units = len(x) // copies
     index, b = x.reshape(units, -1), g.reshape(units, -1, layer.embedding_dim)
     if layer.padding_idx is not None:
         b = b.masked_fill((index == layer.padding_idx)[:, :, None], 0)
-    return {"weight": Lookups(index, b, layer.num_embeddings)}
+    return {"weight": lambda: Lookups(index, b, layer.num_embeddings)}
 
 
 # The exact type: a subclass may compute something else.
@@ -299,9 +353,9 @@ def record(net: nn.Module, losses: Callable[[], Tensor], *, keep: bool = False) 
     finally:
         for hook in hooks:
             hook.remove()
-    twice = {r.name for r in seen if sum(s.layer is r.layer for s in seen) > 1}
-    if twice:
-        raise Uncovered(f"layer '{min(twice)}' is used twice")
+    times = Counter(r.name for r in seen)
+    if len(times) < len(seen):
+        raise Uncovered(f"layer '{min(name for name, used in times.items() if used > 1)}' is used twice")
     if seen and loss.requires_grad:
         edges = [r.edge for r in seen]
         for found, g in zip(seen, torch.autograd.grad(loss.sum(), edges, allow_unused=True, retain_graph=keep),
@@ -343,10 +397,10 @@ def terms(records: list[Record], units: int, copies: int) -> dict[str, Term]:
     for r in records:
         if r.g is None:
             continue
-        if len(r.x) != units * copies or len(r.g) != units * copies:
-            raise Uncovered(f"layer '{r.name}' sees {len(r.x)} rows for {units * copies} images")
+        if not r.x.shape[0] == r.g.shape[0] == units * copies:
+            raise Uncovered(f"layer '{r.name}' sees {r.x.shape[0]} rows for {units * copies} images")
         if r.x._version != r.version:
             raise Uncovered(f"the input of layer '{r.name}' is overwritten in place")
         made = RULES[type(r.layer)](r.layer, r.x, r.g, copies)
-        found |= {f"{r.name}.{key}" if r.name else key: made[key] for key in _own(r.layer)}
+        found |= {f"{r.name}.{key}" if r.name else key: made[key]() for key in _own(r.layer)}
     return found

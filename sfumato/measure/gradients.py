@@ -22,7 +22,7 @@ first with autograd and looks whether examples stay apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -42,6 +42,7 @@ Weights = dict[str, Tensor]
 WAYS = ("ghost", "vmap", "loop")
 ROOM = 2**26  # numbers of materialised rows held at once
 BLOCK = 32  # batches are filled up to multiples of this
+AT_ONCE = ("cpu",)  # devices whose answers are read without waiting for what they have to do
 HUGE = 1e50  # squared norms from which a float32 weight would lose its digits; such an example counts as zero
 TRIED = 3  # made-up examples
 
@@ -72,6 +73,7 @@ def per_example(
 def assign(net: nn.Module, gradient: Tensor) -> None:
     """Hand a released gradient (P,), already divided by the public batch size, to the parameters."""
     parameters = [p for p in net.parameters() if p.requires_grad]
+    gradient = gradient.to(parameters[0])  # all at once; pieces of another type or place are converted below
     for p, piece in zip(parameters, gradient.split([p.numel() for p in parameters]), strict=True):
         p.grad = piece.view_as(p).to(p)
 
@@ -138,9 +140,9 @@ class ClippedGradient:
 
         A gradient that is no finite number counts as zero. By the ghost way sums are formed in float32, see `slack`.
         """
-        total = torch.zeros(self.shape, dtype=torch.float64, device=images.device)
         if len(images) and not self.clip.whole_rows and self._settle(images, public) == "ghost":
-            return total + self._ghost_total(images, labels, public)
+            return self._ghost_total(images, labels, public)
+        total = torch.zeros(self.shape, dtype=torch.float64, device=images.device)
         for rows in self._pieces(images, labels, public):
             total += self._clipped(rows).sum(0)
         return total
@@ -154,27 +156,36 @@ class ClippedGradient:
         """(B,) norms before clipping, private: what a `QuantileClip` votes on."""
         if len(images) and self._settle(images, public) == "ghost":
             terms = self._terms(images, labels, public)
-            return sum(term.squared() for term in terms.values())[: len(images)].sqrt()
+            _, _, table = _table({name: term.lengths() for name, term in terms.items()})
+            return torch.linalg.vector_norm(table[: len(images)], dim=1)
         squares = [rows.square().sum(1) for rows in self._pieces(images, labels, public)]
         return torch.cat([torch.zeros(0, dtype=torch.float64, device=images.device), *squares]).sqrt()
 
     # The ghost way
 
     def _ghost_total(self, images: Tensor, labels: Tensor, public: tuple[Any, ...]) -> Tensor:
-        terms = self._terms(images, labels, public)
-        squared = self._by_layer({name: term.squared() for name, term in terms.items()})
-        fine = squared.sum(1) < HUGE
-        fine[len(images) :] = False
-        weights = self.clip.weights(squared).where(fine[:, None], 0)
-        if not bool(fine[: len(images)].all()):
+        # A GPU is faster than the calls that keep it busy: few of them, and none that waits for an answer.
+        terms, parts = self._terms(images, labels, public), self._parts
+        names, widths, table = _table({name: term.lengths() for name, term in terms.items()})
+        at = self._columns(names)
+        squared = self._by_layer(table.square(), at, widths)
+        fine = (squared.sum(1, keepdim=True) if self.clip.by_layer else squared) < HUGE
+        if len(fine) > len(images):
+            fine[len(images) :] = False
+        weights = self.clip.weights(squared).where(fine, 0)
+        if fine.device.type not in AT_ONCE or not bool(fine[: len(images)].all()):
+            # Examples that are fine have finite factors throughout, so this touches none of them.
+            table.nan_to_num_(0, 0, 0)
             for term in terms.values():
-                term.only(fine)
-        place = {layer: weights[:, at] for at, layer in enumerate(self.layers)}
-        pieces = [
-            terms[name].weighted(place[_layer(name)]) if name in terms else p.new_zeros(p.numel())
-            for name, p in self._parts
-        ]
-        return torch.cat(pieces).double()
+                if not term.short:
+                    term.clean()
+        full = torch.promote_types(parts[0][1].dtype, torch.float32)
+        columns, short = weights.to(full).unbind(1), (weights.mT @ table).to(full).split(widths, 1)
+        sums = {
+            name: piece[layer] if terms[name].short else terms[name].weighted(columns[layer])
+            for name, layer, piece in zip(names, at, short, strict=True)
+        }
+        return torch.cat([sums[name] if name in sums else p.new_zeros(p.numel()) for name, p in parts]).double()
 
     def _terms(
         self, images: Tensor, labels: Tensor, public: tuple[Any, ...], block: int = BLOCK
@@ -185,14 +196,6 @@ class ClippedGradient:
         with torch.enable_grad(), self._precision(images):
             records, _ = ghost.record(self.net, lambda: self._losses(self.net, batch, public))
         return ghost.terms(records, len(batch[0]) // self.copies, self.copies)
-
-    def _by_layer(self, squares: dict[str, Tensor]) -> Tensor:
-        """Squared norms of parameters -> (B, layers)."""
-        order, first = {layer: at for at, layer in enumerate(self.layers)}, next(iter(squares.values()))
-        found = torch.zeros(len(first), len(order), dtype=torch.float64, device=first.device)
-        for name, square in squares.items():
-            found[:, order[_layer(name)]] += square
-        return found
 
     # Materialised rows
 
@@ -220,11 +223,28 @@ class ClippedGradient:
     def _clipped(self, rows: Tensor) -> Tensor:
         """Rows made finite, sparsified where the clip says so, and shortened, in float64."""
         rows = self.clip.keep(rows.where(rows.isfinite().all(1, keepdim=True), 0))
-        sizes = [p.numel() for _, p in self._parts]
-        squares = [piece.square().sum(1) for piece in rows.split(sizes, 1)]
-        weights = self.clip.weights(self._by_layer(dict(zip(self.parameters, squares, strict=True))))
-        at = torch.tensor([self.layers.index(_layer(name)) for name in self.parameters], device=rows.device)
-        return rows * weights[:, at].repeat_interleave(torch.tensor(sizes, device=rows.device), 1)
+        parts = self._parts
+        at, sizes = self._columns(name for name, _ in parts), [p.numel() for _, p in parts]
+        weights = self.clip.weights(self._by_layer(rows.square(), at, sizes))
+        if not self.clip.by_layer:
+            return rows * weights
+        return rows * torch.cat([weights[:, [i]].expand(-1, size) for i, size in zip(at, sizes, strict=True)], 1)
+
+    # Layers that are clipped apart
+
+    def _columns(self, names: Iterable[str]) -> list[int]:
+        """Of (B, layers), the column of each parameter: the first where all layers are clipped as one."""
+        order = {layer: i for i, layer in enumerate(self.layers)} if self.clip.by_layer else {}
+        return [order.get(_layer(name), 0) for name in names]
+
+    def _by_layer(self, squares: Tensor, at: list[int], widths: list[int]) -> Tensor:
+        """(B, k), `widths` of them for each parameter, -> (B, layers): the squared norms."""
+        if not self.clip.by_layer:
+            return squares.sum(1, keepdim=True)
+        found = squares.new_zeros(len(squares), len(self.layers))
+        for i, piece in zip(at, squares.split(widths, 1), strict=True):
+            found[:, i] += piece.sum(1)
+        return found
 
     # What all ways share
 
@@ -234,7 +254,7 @@ class ClippedGradient:
 
     def _batch(self, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
         """Every image `copies` times, copies of one image together, with their draws."""
-        like = next(iter(self.parameters.values()))
+        like = next(p for p in self.net.parameters() if p.requires_grad)
         images, labels = images.to(like), labels.to(like.device)
         if self.copies > 1:
             images, labels = (t.repeat_interleave(self.copies, 0) for t in (images, labels))
@@ -257,7 +277,8 @@ class ClippedGradient:
         losses = self.loss(net, *batch, *public)
         if losses.shape != batch[1].shape[:1]:
             raise InputError(f"Expected one loss for each of {len(batch[1])} images, found {tuple(losses.shape)}.")
-        return losses.float() / self.copies if losses.dtype != torch.float64 else losses / self.copies
+        losses = losses.float() if losses.dtype != torch.float64 else losses
+        return losses / self.copies if self.copies > 1 else losses
 
     def _held(self, public: tuple[Any, ...]) -> Held:
         return Held(self.net, lambda net, *batch: self._losses(net, batch, public))
@@ -268,7 +289,7 @@ class ClippedGradient:
     # The choice of a way: by shapes alone, never by private data
 
     def _settle(self, images: Tensor, public: tuple[Any, ...]) -> str:
-        place = (images.shape[1:], str(images.device))
+        place = (images.shape[1:], images.device)
         if place not in self._chosen:
             self._chosen[place] = self._choose(images, public)
         return self._chosen[place]
@@ -301,6 +322,15 @@ class ClippedGradient:
 
 def _layer(parameter: str) -> str:
     return parameter.rpartition(".")[0]
+
+
+def _table(lengths: dict[str, Tensor]) -> tuple[list[str], list[int], Tensor]:
+    """Lengths side by side in float64, with the names and widths of the pieces."""
+    names = sorted(lengths, key=lambda name: lengths[name].element_size())
+    # A GPU joins tensors of one type by one call, mixed ones by a call for each.
+    by_type = [[lengths[n] for n in names if lengths[n].dtype == kind] for kind in (torch.float32, torch.float64)]
+    table = torch.cat([torch.cat(pieces, 1).double() for pieces in by_type if pieces], 1)
+    return names, [lengths[name].shape[1] for name in names], table
 
 
 def _made_up(images: Tensor) -> tuple[Tensor, Tensor]:

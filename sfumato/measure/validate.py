@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from sfumato.measure import ghost
 
 Batch = tuple[Tensor, ...]
 
+KNOWN = (_BatchNorm, _InstanceNorm)
 # Layers of others, by the name of their class.
 NAMED = {
     r"mini_?batch_?(std|stat|disc)|batch_?(std|stddev|stat)": "leave it out: it compares the examples of a batch",
@@ -43,7 +45,7 @@ def validate(net: nn.Module) -> None:
 
 
 def _remedy(layer: nn.Module) -> str | None:
-    if isinstance(layer, _BatchNorm | _InstanceNorm):
+    if isinstance(layer, KNOWN):
         batch = isinstance(layer, _BatchNorm)
         # With stored statistics and in evaluation mode it is a fixed affine map, as in a frozen public network.
         stored = layer.track_running_stats and layer.running_mean is not None
@@ -51,7 +53,11 @@ def _remedy(layer: nn.Module) -> str | None:
             use = "use GroupNorm" if batch else "set track_running_stats=False"
             return f"{use}, or freeze it in evaluation mode with statistics of public images"
         return None
-    kind = type(layer).__name__.lower()
+    return _remedy_by_name(type(layer).__name__.lower())
+
+
+@cache  # asked before every batch
+def _remedy_by_name(kind: str) -> str | None:
     return next((remedy for pattern, remedy in NAMED.items() if re.search(pattern, kind)), None)
 
 
