@@ -14,13 +14,15 @@ from torch import nn
 from sfumato import DPAF, Budget, DataSpec, InputError, Relation, Run, audit, load
 from sfumato.accounting import accountant
 from sfumato.accounting.events import Event
+from sfumato.accounting.paper import dpaf as by_paper
 from sfumato.accounting.split import multipliers, parse_split
 from sfumato.data.public import PublicImages
 from sfumato.generators import MirrorGenerator, load_generator
+from sfumato.measure.aggregation import normalised
 from sfumato.measure.gradients import per_example
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.ledger import Ledger
-from sfumato.train.dpaf_printed import STAMP, Printed, printed
+from sfumato.train.dpaf_printed import STAMP, Printed, _Game, printed
 from sfumato.train.forward_phase import Memory
 from sfumato.types import Images
 
@@ -106,6 +108,7 @@ def test_what_does_not_fit_the_data_is_refused_before_anything_is_spent():
 @pytest.mark.parametrize("more", [{"conv1": "private", "classwise": True, "split": "0.1,x,0.1"},
                                   {"conv1": "public", "warm": 2, "together": True, "keep": 1.0},
                                   {"warm": 1, "warm_generator": True, "activation": "tanh", "relative": False},
+                                  {"conv1": "game", "split": "0.1,x,0.1", "keep": 0.2, "signs": True},
                                   {"layout": "x-C2-x", "bfloat16": True}])  # fmt: skip
 def test_every_way_uses_what_it_declares(more):
     pixels, labels = arrays()
@@ -134,6 +137,24 @@ def test_without_data_conv1_stays_as_it_was_drawn_and_conv2_moves():
     method.learn(Look(None, SMALL, Ledger(plan)), Run(device="cpu"))
     moved = {k for k in seen[0] if not torch.equal(seen[0][k], seen[-1][k])}
     assert len(seen) == 3 and moved == {k for k in seen[0] if k.startswith("conv2")}
+
+
+def test_in_the_game_conv1_learns_from_a_sample_and_noise_of_its_own():
+    method, asked = DPAF(epochs=1.0, conv1="game", critic_rate=0.01, **TINY), []
+    plan = method.plan(SMALL, Budget(2))
+    assert list(plan.crossings) == ["conv1", "conv2", "aggregate"]
+    assert plan.crossings["conv1"].times == plan.crossings["conv2"].times == 3
+
+    class Look(Barrier):
+        def release(self, name, query, *public):
+            asked.append((name, {k: v.clone() for k, v in query.net.state_dict().items()} if name == "conv1" else {}))
+            return super().release(name, query, *public)
+
+    method.learn(Look(None, SMALL, Ledger(plan)), Run(device="cpu"))
+    seen = [weights for name, weights in asked if name == "conv1"]
+    moved = {k for k in seen[0] if not torch.equal(seen[0][k], seen[-1][k])}
+    assert len(seen) == 3 and moved == set(seen[0])  # its own layers, and conv2* as it is by then
+    assert [name for name, _ in asked[:4]] == ["aggregate", "conv2", "conv1", "aggregate"]
 
 
 def blobs(count=2000):
@@ -180,8 +201,9 @@ def test_memory_keeps_the_latest():
     assert rows[:, 0].tolist() == [2.0, 3.0]
 
 
-def test_the_audit_passes():
-    report = audit.check(DPAF(epochs=1.0, conv1="private", classwise=True, **TINY))
+@pytest.mark.parametrize("conv1", ["private", "game"])
+def test_the_audit_passes(conv1):
+    report = audit.check(DPAF(epochs=1.0, conv1=conv1, classwise=True, **TINY))
     assert report.verdict == "pass", [row for row in report.rows if not row.ok]
 
 
@@ -248,6 +270,38 @@ def test_error_three_batches_used_twice_cost_more_than_two_batches():
 def public_blobs(count=80):
     pixels, labels = blobs(count)
     return PublicImages(Images(pixels, labels, ("left", "right")), "made up")
+
+
+def test_the_printed_step_is_moved_by_more_than_it_claims():
+    method = DPAF(**{**TINY, "hidden": 2, "clip": 1e-6, "keep": 1.0, "layout": "C1-C1-x"})
+    spec = DataSpec("blobs", 80, (1, 8, 8), ("left", "right"), public=True)
+    game = _Game(method, method.sizes(spec), spec, Run(device="cpu"), (torch.zeros(0), torch.zeros(0)))
+    query, lower, fc = game._query(game.critic.lower), game.critic.lower, game.critic.upper.fc
+    random = torch.Generator().manual_seed(0)
+    images = torch.rand(2, 1, 8, 8, generator=random)[torch.tensor([0] * 64 + [1])]
+    labels, fakes = torch.zeros(65, dtype=torch.long), (torch.rand(4, 1, 8, 8, generator=random), torch.zeros(4).long())
+    with torch.no_grad():
+        one, two = normalised(lower(images, labels)).flatten(1)[[0, -1]]
+        # Two hidden units look the way from the others to the target; the second bends between 64 and 65 records.
+        fc[0].weight.copy_((two - one).expand(2, -1))
+        fc[0].bias.copy_(torch.tensor([20.0, -float((two - one) @ (one + (two - one) / 130))]))
+        fc[2].weight.copy_(torch.tensor([[0.6, -1.0]]))
+        fc[2].bias.fill_(-12.0)
+    totals = []
+    for n in (64, 65):
+        slope, _ = game.slopes((images[:n], labels[:n]), fakes)
+        with torch.no_grad():
+            totals.append(query.total(images[:n], labels[:n], slope / slope.norm()))
+    u = query.bound.norm
+    assert float((totals[0] - totals[1]).norm()) / u == pytest.approx(128, abs=1.1)  # claimed: 1
+
+
+def test_theorem_six_has_a_floor():
+    claims = [by_paper([(4687, 64 / 60_000, z)])["epsilon"] for z in (1.0, 1e2, 1e8)]
+    assert claims[0] > claims[1] > claims[2] > 0.12  # no noise at all would be enough for 0.1
+    spec, public = DataSpec("blobs", 80, (1, 8, 8), ("left", "right"), public=True), public_blobs()
+    with pytest.raises(InputError, match="which no noise does"):
+        printed(DPAF(epochs=1.0, **TINY), public, spec, Run(device="cpu"), epsilons=(0.05, 30.0, 20.0))
 
 
 def test_as_printed_it_runs_on_public_sets_alone_and_is_stamped():

@@ -66,12 +66,13 @@ class DPAF(Method):
     critic_steps: int = 1  # n_critic
     layout: str = ""  # C2-C2-C1, C3-C1-x, ...; by the size of the images if left out
     split: str = EQUAL  # of the budget: 33%,34%,33% or 0.1,x,0.1 for conv1, conv2*, DPAGG; x,0.2 without conv1
-    conv1: str = "random"  # "public" or "private"
+    conv1: str = "random"  # "public", "private", or "game": it learns as conv2* does
     conv1_epochs: float = 1.0  # of the private classifier
     conv1_steps: int = 1000  # of the public one
     clip: float = 1.0  # u
     relative: bool = True  # u in mean gradient norms of the fakes
     keep: float = 0.9  # of a gradient's coordinates, the largest
+    signs: bool = False  # and of those the signs alone
     classwise: bool = False  # an aggregate for each class, at no further cost
     replay: int = 1  # latest aggregates that conv3* and FC* learn from
     together: bool = False  # the generator is judged by sums of its images
@@ -108,7 +109,7 @@ class DPAF(Method):
     def rules(self, sizes: Sizes, spec: DataSpec, weights: list[float] | None, noise: float) -> Rules:
         """Of the game between generator and discriminator."""
         shares = tuple(weights or [1 / len(spec.classes)] * len(spec.classes)) if self.classwise else (1.0,)
-        return Rules(sizes.steps, sizes.batch, sizes.wide, self.mu, shares, noise, self.clip, self.keep, self.relative,
+        return Rules(sizes.steps, sizes.batch, sizes.wide, self.mu, shares, noise, sizes.second.clip, self.relative,
                      self.replay, self.bfloat16)  # fmt: skip
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
@@ -118,8 +119,9 @@ class DPAF(Method):
         net = seeded(run, lambda: MirrorGenerator(spec.shape, spec.classes, self.latent, self.width, sizes.layout.depth,
                                                   label_weights=weights))  # fmt: skip
         critic = seeded(run, lambda: self._critic(spec, sizes.layout, rules))
-        turn = Turn(Players(net, critic, Turns(self.critic_steps), rate=self.rate, critic_rate=self.critic_rate,
-                            average=self.average), rules)  # fmt: skip
+        players = Players(net, critic, Turns(self.critic_steps), rate=self.rate, critic_rate=self.critic_rate,
+                          average=self.average)  # fmt: skip
+        turn = Turn(players, rules, self.critic_rate if self.conv1 == "game" else None)
         if self.conv1 == "public":
             first_layers.learn_publicly(critic.lower.conv1, public, spec, run, self.conv1_steps)
         elif self.conv1 == "private":

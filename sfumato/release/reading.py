@@ -10,6 +10,7 @@ from sfumato.errors import InputError
 from sfumato.release.gate import POINTS, Public, certified
 
 GENERATOR_FORMAT = "sfumato-generator/1"
+MARK = "NOT-PRIVATE.json"  # of a folder that is no release and cannot become one
 
 
 def _read(path: Path) -> bytes:
@@ -30,8 +31,16 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def refuse_marked(folder: str | Path) -> None:
+    """Refuse what `sfumato synthesize --unsound` wrote, or anything put beside it."""
+    if (Path(folder) / MARK).exists():
+        raise InputError(f"{folder} is not private: the paper's accounting does not hold, as {MARK} in it says; it is "
+                         "no release and cannot become one.")  # fmt: skip
+
+
 def read_statement(folder: str | Path) -> dict[str, Any]:
     """The privacy statement of a release folder, with all of its twelve points."""
+    refuse_marked(folder)
     path = Path(folder) / "privacy.json"
     statement = _read_json(path)
     missing = [point for point in POINTS if not isinstance(statement.get(point), dict)]

@@ -10,6 +10,7 @@ from typing import Any
 from sfumato.errors import InputError
 from sfumato.release import checks
 from sfumato.release.hashes import HASHES, root_hash
+from sfumato.release.reading import refuse_marked
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verdi
     """
     if not Path(folder).is_dir():
         raise InputError(f"{folder} is not a folder; point at a release folder.")
+    refuse_marked(folder)
     wanted = None
     if public_key is not None:
         from sfumato.release.sign import read_public_key

@@ -23,8 +23,8 @@ from sfumato.privacy.plan import Crossing, Plan, crossing, within
 from sfumato.privacy.samplers import Everyone, Poisson
 from sfumato.train.dpsgd import Descent
 from sfumato.train.explicit import Part
-from sfumato.train.first_layers import CONV1, WAYS
-from sfumato.train.forward_phase import AGGREGATE, CONV2, clip_to
+from sfumato.train.first_layers import WAYS
+from sfumato.train.forward_phase import AGGREGATE, CONV1, CONV2, clip_to
 from sfumato.types import DataSpec
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Sizes:
     rate: float
     steps: int  # of sums
     second: Descent  # of conv2*
-    first: Descent | None  # of the private classifier
+    first: Descent | None  # of conv1, in the private classifier or in the game
 
     @classmethod
     def of(cls, method: DPAF, spec: DataSpec) -> Sizes:
@@ -84,10 +84,10 @@ class Sizes:
             raise InputError(f"Expected epochs enough for mu={method.mu} steps, found {steps} with batch={batch}.")
         if method.conv1 == "private" and not spec.conditional:
             raise InputError("Expected two classes or more for conv1=private, found one; take conv1=random.")
-        clip = clip_to(method.clip, method.keep)
-        first = Descent(max(1, int(method.conv1_epochs * spec.records / wide)), wide, clip_to(1.0, 1.0))
-        return cls(layout, features, batch, batch / spec.records, steps, Descent(steps // method.mu, wide, clip),
-                   first if method.conv1 == "private" else None)  # fmt: skip
+        second = Descent(steps // method.mu, wide, clip_to(method.clip, method.keep, method.signs))
+        classifier = Descent(max(1, int(method.conv1_epochs * spec.records / wide)), wide, clip_to(1.0))
+        first = {"private": classifier, "game": second}.get(method.conv1)
+        return cls(layout, features, batch, batch / spec.records, steps, second, first)
 
     @property
     def wide(self) -> int:
@@ -133,7 +133,7 @@ def _proportions(method: DPAF, makers: dict[str, Callable[[float], Crossing]], b
         epsilons = parse_split(method.split, budget.epsilon, len(makers))
     except ValueError as error:
         raise InputError(
-            f"{error} With conv1=private the parts are conv1, conv2*, DPAGG, else the last two."
+            f"{error} With conv1=private or conv1=game the parts are conv1, conv2*, DPAGG, else the last two."
         ) from error
     if epsilons is None:
         return dict.fromkeys(makers, 1.0)

@@ -12,8 +12,8 @@ What comes out are images with a stamp; there is no plan, no crossing and no rel
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -21,11 +21,12 @@ from torch.nn import functional as F
 
 from sfumato.accounting.calibrate import least_noise
 from sfumato.accounting.paper import Claim, dpaf
+from sfumato.accounting.split import parse_split
 from sfumato.errors import InputError
 from sfumato.generators.mirror import MirrorGenerator
 from sfumato.generators.split import Upper
 from sfumato.measure.aggregation import along, normalised
-from sfumato.measure.gradients import assign, per_example
+from sfumato.measure.gradients import ClippedGradient, assign, per_example
 from sfumato.train.allocation import Sizes
 from sfumato.train.explicit import seeded
 from sfumato.train.forward_phase import GAME, Discriminator
@@ -57,6 +58,7 @@ def printed(method: DPAF, public: PublicImages, spec: DataSpec, run: Run, *, eps
     """Run Algorithm 1 with the noise of Theorem 6 for (epsilon_1, epsilon_2, epsilon_3); `spec.public` must hold."""
     if not spec.public:
         raise InputError(f"Expected a set that is declared public for DPAF as printed, found '{spec.name}': {STAMP}.")
+    method = replace(method, classwise=False, together=False)  # what the paper does not have
     images = torch.from_numpy(public.images.pixels), torch.from_numpy(public.images.labels).long()
     game = _Game(method, method.sizes(spec), spec, run, images)
     steps = game.parts()
@@ -68,9 +70,22 @@ def printed(method: DPAF, public: PublicImages, spec: DataSpec, run: Run, *, eps
     return Printed(net.sample(count, seed=run.seed), claim)
 
 
+def split_of(method: DPAF, epsilon: float) -> tuple[float, float, float]:
+    """What each of the three parts claims; a third each where the split is equal."""
+    try:
+        first, second, third = parse_split(method.split, epsilon, 3) or (epsilon / 3,) * 3
+    except ValueError as error:
+        raise InputError(f"{error} As printed the parts are conv1, conv2*, DPAGG.") from error
+    return first, second, third
+
+
 def _noise(part: tuple[int, float], epsilon: float, delta: float) -> float:
-    """The multiplier that Theorem 6 asks of one part."""
-    return least_noise(lambda z: float(dpaf([(*part, z)], delta)["epsilon"]), epsilon, tolerance=1e-3)
+    """The multiplier that Theorem 6 asks of one part; on small sets no noise is enough for a small epsilon."""
+    try:
+        return least_noise(lambda z: float(dpaf([(*part, z)], delta)["epsilon"]), epsilon, tolerance=1e-3)
+    except ValueError as error:
+        raise InputError(f"Expected a split that theorem 6 can meet, found epsilon {epsilon:g} for {part[0]} steps at "
+                         f"rate {part[1]:.3g}, which no noise does; give that part more.") from error  # fmt: skip
 
 
 class _Game:
@@ -96,7 +111,10 @@ class _Game:
         pixels, labels = self.images
         size, random = self.sizes.batch, self.run.generator(f"printed {name}")
         order = torch.empty(0, dtype=torch.long)
-        for _ in range(self.sizes.steps):
+        self.run.progress.start(f"as printed: {name}", self.sizes.steps)
+        for step in range(self.sizes.steps):
+            self.run.progress.advance(step)
+            self.run.check()
             if len(order) < size:
                 order = torch.randperm(len(labels), generator=random)
             rows, order = order[:size], order[size:]
@@ -110,6 +128,7 @@ class _Game:
         lower.conv1.requires_grad_(True)
         plain = torch.optim.Adam([*lower.conv2.parameters(), *head.parameters()], lr=method.critic_rate)
         first = torch.optim.Adam(lower.conv1.parameters(), lr=method.critic_rate)
+        query = self._query(lower)
         for images, labels in self.batches("classifier"):
             nobody = torch.full_like(labels, -1)
             lower.conv1.requires_grad_(False)
@@ -121,7 +140,7 @@ class _Game:
             loss.backward()
             lower.conv1.requires_grad_(True)
             lower.conv2.requires_grad_(False)
-            self._clipped(lower, images, nobody, slope, noise)
+            assign(lower, self._noisy(query, images, nobody, slope, noise))
             lower.conv2.requires_grad_(True)
             plain.step()
             first.step()
@@ -131,7 +150,7 @@ class _Game:
         """Lines 6 to 16."""
         critic, players, scale = self.critic, self.players, third * self.sizes.features[0] ** 0.5
         scale *= (self.sizes.features[1] * self.sizes.features[2]) ** 0.5 / self.sizes.batch
-        seen: list[Batch] = []
+        seen, query = list[Batch](), self._query(critic.lower)
         for step, (images, labels) in enumerate(self.batches("game")):
             seen = [*seen, (images, labels)][-self.method.mu :]
             fakes = players.fakes(self.sizes.batch, self.run, step)
@@ -142,34 +161,39 @@ class _Game:
             self._loss(real, fake).backward()
             players.judge.step()
             if (step + 1) % self.method.mu == 0:
-                self._second(seen, fakes, second)
+                self._second(query, seen, fakes, second)
             if players.turns.due():
                 players.move(GAME, self.sizes.batch, self.run, step)
 
-    def _second(self, seen: list[Batch], fakes: Batch, noise: float) -> None:
+    def slopes(self, records: Batch, fakes: Batch) -> tuple[Tensor, Tensor]:
+        """Of the loss at the true means of both sides: each holds all records of the joint batch."""
+        with torch.no_grad():
+            sums = [normalised(self.critic.lower(*side)).mean(0, keepdim=True) for side in (records, fakes)]
+        real, fake = (a.requires_grad_() for a in sums)
+        of_real, of_fake = torch.autograd.grad(self._loss(real, fake), (real, fake))
+        return of_real, of_fake
+
+    def _second(self, query: ClippedGradient, seen: list[Batch], fakes: Batch, noise: float) -> None:
         """Line 11: each clipped gradient of conv2* depends on all records of the joint batch."""
         images, labels = (torch.cat(part) for part in zip(*seen, strict=True))
-        with torch.no_grad():
-            sums = [normalised(self.critic.lower(*side)).mean(0, keepdim=True) for side in ((images, labels), fakes)]
-        real, fake = (a.requires_grad_() for a in sums)
-        slope, other = torch.autograd.grad(self._loss(real, fake), (real, fake))
+        slope, other = self.slopes((images, labels), fakes)
         self.players.judge.zero_grad(set_to_none=True)
-        self._clipped(self.critic.lower, images, labels, slope, noise, (*fakes, other))
+        total = self._noisy(query, images, labels, slope, noise)
+        with torch.no_grad():
+            assign(self.critic.lower, total + query.total(*fakes, other) / len(fakes[1]))
         self.players.judge.step()
 
     def _loss(self, real: Tensor, fake: Tensor) -> Tensor:
         return (F.softplus(-self.critic.judge(real[None])) + F.softplus(self.critic.judge(fake[None]))).sum()
 
-    def _clipped(self, net: nn.Module, images: Tensor, labels: Tensor, slope: Tensor, noise: float,
-                 free: tuple[Any, ...] | None = None) -> None:  # fmt: skip
-        """What the paper calls DPSGD: clipped terms along a direction that is nobody's own, and noise."""
-        query = per_example(net, along(), self.critic.rules.gradient_clip)
-        with torch.no_grad():
-            total = query.total(images, labels, slope)
-            total = (total + noise * query.bound.norm * self._drawn(total.shape).to(total)) / len(labels)
-            if free:
-                total = total + query.total(*free) / len(free[1])
-        assign(net, total)
+    def _query(self, net: nn.Module) -> ClippedGradient:
+        """What the paper calls DPSGD: clipped terms along a direction that is nobody's own."""
+        return per_example(net, along(), self.critic.rules.clip)
+
+    @torch.no_grad()
+    def _noisy(self, query: ClippedGradient, images: Tensor, labels: Tensor, slope: Tensor, noise: float) -> Tensor:
+        total = query.total(images, labels, slope)
+        return (total + noise * query.bound.norm * self._drawn(total.shape).to(total)) / len(labels)
 
     def _drawn(self, shape: torch.Size) -> Tensor:
         return torch.randn(shape, generator=self.noise)

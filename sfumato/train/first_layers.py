@@ -3,8 +3,9 @@
     random    conv1 stays as it was drawn
     public    a classifier of public images, by ordinary steps; conv1 is its first part
     private   a classifier of the records by DP-SGD on all of its layers, clipped together      the crossing "conv1"
+    game      no classifier: conv1 learns in the game, as conv2* does (`forward_phase.First`)   the crossing "conv1"
 
-The paper trains the other layers of its classifier without noise and calls conv1 private; it is not (privacy.md 2.13).
+The paper trains the other layers of its classifier without noise and calls conv1 private; it is not (privacy.md 2.14).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sfumato.measure.gradients import assign
 from sfumato.privacy.bounds import BoundedSum
 from sfumato.train.dpsgd import Descent
 from sfumato.train.explicit import seeded
-from sfumato.train.forward_phase import AGGREGATE, Ask, Turn
+from sfumato.train.forward_phase import AGGREGATE, CONV1, Ask, Turn
 from sfumato.train.warm import known, warm_start
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from sfumato.run.run import Run
     from sfumato.types import DataSpec
 
-CONV1 = "conv1"  # the crossing
-WAYS = ("random", "public", "private")
+WAYS = ("random", "public", "private", "game")
 
 
 def naming(net: nn.Module, images: Tensor, labels: Tensor, *drawn: Tensor) -> Tensor:

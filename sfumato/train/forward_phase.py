@@ -5,6 +5,7 @@
     conv2*   every mu-th step: v = slope of that loss at A; sum over a fresh Poisson batch, mu times as large, of
              clip(gradient of <SIN(f_i), v>) + noise                                          the crossing "conv2"
              and the same of the fakes along their own slope, without noise
+    conv1    where it learns in the game: as conv2*, by a batch and noise of its own           the crossing "conv1"
     G        a step through the discriminator without sums, every n_critic steps              free post-processing
 
 What was released may be used again: `replay` is how many of the latest aggregates conv3* and FC* learn from.
@@ -12,7 +13,7 @@ What was released may be used again: `replay` is how many of the latest aggregat
 
 from __future__ import annotations
 
-import math
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,8 +25,9 @@ from torch.nn import functional as F
 from sfumato.generators.base import Generator
 from sfumato.generators.split import Lower, Upper
 from sfumato.measure.aggregation import aggregate, along, normalised
-from sfumato.measure.clipping import Clip, Flat, TopK
+from sfumato.measure.clipping import Clip, Flat
 from sfumato.measure.gradients import ClippedGradient, assign, per_example
+from sfumato.measure.largest import Largest
 from sfumato.privacy.bounds import BoundedSum
 from sfumato.run.preview import Strip
 from sfumato.run.run import Run
@@ -33,7 +35,7 @@ from sfumato.train.losses import OBJECTIVES
 from sfumato.train.players import Labelled, Players
 from sfumato.train.student import repeatable
 
-AGGREGATE, CONV2 = "aggregate", "conv2"  # the crossings
+AGGREGATE, CONV1, CONV2 = "aggregate", "conv1", "conv2"  # the crossings
 GAME = OBJECTIVES["nonsaturating"]
 LEAST = 1e-12  # of a norm to divide by
 
@@ -51,8 +53,7 @@ class Rules:
     multiplier: int  # mu: conv2* moves every so many steps
     shares: tuple[float, ...]  # of the classes where each has an aggregate of its own; (1.0,) else
     noise: float = 0.0  # standard deviation of that of an aggregate's sum
-    clip: float = 1.0  # u
-    keep: float = 0.9  # of the coordinates of a gradient, the largest
+    clip: Clip = Flat(1.0)  # of a gradient: compression, and the norm u
     relative: bool = True  # u is counted in mean norms of the fakes' gradients
     replay: int = 1
     bfloat16: bool = False
@@ -61,11 +62,6 @@ class Rules:
     def by_class(self) -> bool:
         """Whether each class has an aggregate of its own."""
         return len(self.shares) > 1
-
-    @property
-    def gradient_clip(self) -> Clip:
-        """Gradient compression and clipping, to the norm u in all."""
-        return clip_to(self.clip, self.keep)
 
     def pushes(self, step: int) -> bool:
         """Whether conv2* moves in this step: every mu-th from the first on, T // mu times in all."""
@@ -76,9 +72,9 @@ class Rules:
         return like.new_tensor(self.shares).mul(self.batch).clamp(min=1)[:, None, None, None]
 
 
-def clip_to(norm: float, keep: float) -> Clip:
-    """The largest `keep` of all coordinates, shortened to `norm`."""
-    return Flat(norm) if keep == 1 else TopK(norm / math.sqrt(keep), keep, by="count")
+def clip_to(norm: float, keep: float = 1.0, signs: bool = False) -> Clip:
+    """The largest `keep` of all coordinates, or their signs, shortened to `norm`."""
+    return Flat(norm) if keep == 1 and not signs else Largest(norm, keep, signs)
 
 
 class Discriminator(nn.Module):
@@ -131,16 +127,70 @@ class Memory:
         self.rows = state["rows"]
 
 
-class Turn:
-    """The questions of the game, and one step of it."""
+class Part:
+    """Lower layers that learn along public slopes: which of a network learn, by which optimiser, and their question."""
 
-    def __init__(self, players: Players, rules: Rules) -> None:
+    def __init__(self, name: str, net: Lower, rules: Rules, optimiser: torch.optim.Optimizer) -> None:
+        self.name, self.net, self.rules, self.optimiser = name, net, rules, optimiser
+        self.query: ClippedGradient = per_example(net, along(), rules.clip, batch=rules.wide, bfloat16=rules.bfloat16)
+
+    def push(self, ask: Ask, fakes: Labelled, of_real: Tensor, of_fake: Tensor) -> None:
+        """One step, on released gradients of records and plain ones of fakes."""
+        (one, of_real), (two, of_fake) = (self._scaled(fakes, v) for v in (of_real, of_fake))
+        with torch.no_grad():
+            free = two * self.query.total(*fakes, of_fake) / len(fakes[1])
+        released = one * ask(self.name, self.query, of_real) / self.rules.wide
+        self.optimiser.zero_grad(set_to_none=True)
+        assign(self.net, released + free)
+        self.optimiser.step()
+
+    @torch.no_grad()
+    def _scaled(self, fakes: Labelled, direction: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean norm of the fakes' gradients along a direction, which is public, and the direction divided by it."""
+        if not self.rules.relative:
+            return direction.new_ones(()), direction
+        norm = self.query.norms(*fakes, direction).mean()
+        unit = norm.clamp(min=LEAST).where(norm.isfinite(), 1.0)  # a tensor still: nobody waits for the device
+        return unit, direction / unit.to(direction)
+
+
+class First:
+    """conv1 as it learns in the game: in a copy of the lower layers, where it learns and conv2* does not."""
+
+    def __init__(self, lower: Lower, rules: Rules, rate: float) -> None:
+        self.lower, self.net = lower, copy.deepcopy(lower)
+        self.net.requires_grad_(False).conv1.requires_grad_(True)
+        self.part = Part(CONV1, self.net, rules, torch.optim.Adam(self.net.conv1.parameters(), rate, (0.5, 0.999)))
+
+    def push(self, ask: Ask, fakes: Labelled, of_real: Tensor, of_fake: Tensor) -> None:
+        """One step, behind the latest conv2*."""
+        self.net.load_state_dict(self.lower.state_dict())
+        self.part.push(ask, fakes, of_real, of_fake)
+        self.lower.conv1.load_state_dict(self.net.conv1.state_dict())
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint; the weights are the discriminator's."""
+        return {"optimiser": self.part.optimiser.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """From a checkpoint."""
+        self.part.optimiser.load_state_dict(state["optimiser"])
+
+
+class Turn:
+    """The questions of the game, and one step of it; with `first_rate` conv1 learns in it, too."""
+
+    def __init__(self, players: Players, rules: Rules, first_rate: float | None = None) -> None:
         self.players, self.rules, self.memory = players, rules, Memory(rules.replay)
         self.critic: Discriminator = players.critic
         self.sums: BoundedSum = aggregate(self.critic.lower, rules.by_class)
-        self.push: ClippedGradient = per_example(
-            self.critic.lower, along(), rules.gradient_clip, batch=rules.wide, bfloat16=rules.bfloat16
-        )
+        self.second = Part(CONV2, self.critic.lower, rules, players.judge)
+        self.first = First(self.critic.lower, rules, first_rate) if first_rate else None
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"players": self.players, "memory": self.memory} | ({"first": self.first} if self.first else {})
 
     def take(self, ask: Ask, run: Run, step: int) -> None:
         """One step of the discriminator, and one of the generator where it is its turn."""
@@ -149,7 +199,9 @@ class Turn:
         fakes = self.players.fakes(self.rules.batch, run, step)
         slopes = self._sharpen(real, self._like(real, fakes, run, step))
         if self.rules.pushes(step):
-            self._push(ask, fakes, *slopes)
+            self.second.push(ask, fakes, *slopes)
+            if self.first:
+                self.first.push(ask, fakes, *slopes)
         if self.players.turns.due():
             self.players.move(GAME, self.rules.batch, run, step)
 
@@ -171,25 +223,6 @@ class Turn:
         self.players.judge.step()
         assert real.grad is not None and fake.grad is not None
         return real.grad.sum(0), fake.grad.sum(0)
-
-    def _push(self, ask: Ask, fakes: Labelled, of_real: Tensor, of_fake: Tensor) -> None:
-        """A step of conv2*, on released gradients of records and plain ones of fakes."""
-        (one, of_real), (two, of_fake) = (self._scaled(fakes, v) for v in (of_real, of_fake))
-        with torch.no_grad():
-            free = two * self.push.total(*fakes, of_fake) / len(fakes[1])
-        released = one * ask(CONV2, self.push, of_real) / self.rules.wide
-        self.players.judge.zero_grad(set_to_none=True)
-        assign(self.critic.lower, released + free)
-        self.players.judge.step()
-
-    def _scaled(self, fakes: Labelled, direction: Tensor) -> tuple[float, Tensor]:
-        """The mean norm of the fakes' gradients along a direction, which is public, and the direction divided by it."""
-        if not self.rules.relative:
-            return 1.0, direction
-        with torch.no_grad():
-            norm = float(self.push.norms(*fakes, direction).mean())
-        unit = max(norm, LEAST) if math.isfinite(norm) else 1.0
-        return unit, direction / unit
 
 
 class Before(Protocol):
@@ -214,7 +247,7 @@ def play(turn: Turn, ask: Ask, run: Run, strip: Strip, *, before: Before | None 
     `before` are private steps that come first; `ready` is called between them and the game.
     """
     first, rules, players = before.steps if before else 0, turn.rules, turn.players
-    state = {"players": players, "memory": turn.memory, "strip": strip} | ({"before": before} if before else {})
+    state = turn.state | {"strip": strip} | ({"before": before} if before else {})
     for step in run.steps(first + rules.steps, **state):
         if before and step < first:
             before.take(ask)

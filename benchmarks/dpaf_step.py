@@ -1,0 +1,85 @@
+"""What a step of DPAF costs, part by part: `python -m benchmarks.dpaf_step [--recipe NAME] [--records 32] [--times 3]`.
+
+The gradient of conv2* is timed with its three clips: all coordinates, the largest 90 % by a threshold, and by sorting.
+Images are made up; nothing crosses a barrier. On a CPU, one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from sfumato import Run
+from sfumato.generators.mirror import MirrorGenerator
+from sfumato.measure.aggregation import along
+from sfumato.measure.clipping import Flat, TopK
+from sfumato.measure.gradients import per_example
+from sfumato.measure.largest import Largest
+from sfumato.recipes import find
+from sfumato.train.explicit import seeded
+from sfumato.train.forward_phase import GAME, Turn
+from sfumato.train.players import Players, Turns
+
+CLIPS = {"all": Flat(1.0), "threshold": Largest(1.0, 0.9), "sorting": TopK(1 / math.sqrt(0.9), 0.9, by="count")}
+
+
+def made(recipe: str, run: Run) -> Turn:
+    """The game of a recipe at its full size."""
+    found = find(recipe)
+    method, spec = found.make(), found.spec()
+    sizes = method.sizes(spec)
+    rules = method.rules(sizes, spec, None, 1.0)
+    net = seeded(
+        run, lambda: MirrorGenerator(spec.shape, spec.classes, method.latent, method.width, sizes.layout.depth)
+    )
+    critic = seeded(run, lambda: method._critic(spec, sizes.layout, rules))
+    return Turn(Players(net, critic, Turns(1), rate=1e-4, critic_rate=1e-4, average=0.99), rules)
+
+
+def seconds(act: Callable[[], Any], times: int, device: str) -> float:
+    """The least of some times, after one that does not count."""
+    found = []
+    for _ in range(times + 1):
+        start = time.perf_counter()
+        act()
+        if device.startswith("cuda"):
+            torch.cuda.synchronize()
+        found.append(time.perf_counter() - start)
+    return min(found[1:])
+
+
+def main() -> None:
+    """Time the parts and print one JSON object."""
+    ask = argparse.ArgumentParser()
+    ask.add_argument("--recipe", default="dpaf-ours-fairface-1")
+    ask.add_argument("--records", type=int, default=32)
+    ask.add_argument("--times", type=int, default=3)
+    given = ask.parse_args()
+    torch.set_num_threads(1)
+    run = Run()
+    turn, spec = made(given.recipe, run), find(given.recipe).spec()
+    lower, n = turn.critic.lower, given.records
+    images = torch.rand(n, *spec.shape, device=run.device)
+    labels = torch.arange(n, device=run.device) % len(spec.classes)
+    slope = torch.randn(len(turn.rules.shares), *lower.shape, device=run.device)
+    parts: dict[str, Callable[[], Any]] = {
+        "terms of a sum": lambda: turn.sums.rows(images, labels),
+        "fakes": lambda: turn.players.fakes(n, run, 0),
+        "step of the generator": lambda: turn.players.move(GAME, n, run, 0),
+    }
+    for name, clip in CLIPS.items():
+        query = per_example(lower, along(), clip)
+        parts[f"gradients, {name}"] = torch.no_grad()(lambda query=query: query.total(images, labels, slope))
+    took = {name: round(seconds(act, given.times, run.device), 4) for name, act in parts.items()}
+    print(json.dumps({"recipe": given.recipe, "records": n, "weights of conv2*": turn.second.query.shape[0],
+                      "device": run.device, "seconds": took}, indent=1))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
