@@ -212,10 +212,10 @@ def methods() -> list[dict[str, Any]]:
 
 
 def recipes(name: str | None = None) -> list[dict[str, Any]]:
-    """The recipes, or the one of this name: a method with its settings, a budget, and where they come from."""
-    from sfumato.recipes import RECIPES, find
+    """The recipes, or the one of this name: a method (or a classifier) with settings, a budget, and their source."""
+    from sfumato.recipes import CLASSIFIERS, RECIPES, look
 
-    return [recipe.to_json() for recipe in (RECIPES.values() if name is None else [find(name)])]
+    return [recipe.to_json() for recipe in ((RECIPES | CLASSIFIERS).values() if name is None else [look(name)])]
 
 
 def make_method(name: str, settings: Mapping[str, str] | None = None, labels: str | None = None,
@@ -274,11 +274,13 @@ def state(
     cls = load_class(find(plan.method))
     tuning = tuning or (DEFAULTS if cls().settings() == dict(plan.settings) else CHOSEN)
     released = ["synthetic images", "generator weights", "sample grids on the way", "label shares"]
+    released += ["the noisy measurement"] * bool(cls.measured)
+    released += ["weights of the critic, made of released values"] * bool(plan.settings.get("keep_critic"))
     kinds = {c.mechanism.kind for c in plan.crossings.values()}
     samplers = {"gaussian": noise.sampler, "discrete-gaussian": "exact discrete Gaussian on whole numbers"}
     return make_statement(
         plan.to_json(),
-        released=[*released, *(["the noisy measurement"] if cls.measured else [])],
+        released=released,
         account=others,
         noise={"source": noise.source, "sampler": "; ".join(samplers[k] for k in sorted(kinds))},
         public_data=public and {"provenance": public.provenance, "records": len(public.images)},
@@ -359,6 +361,7 @@ def _rebuilt(
 
 # Verbs that live in packages of their own, imported when they are first asked for.
 _ELSEWHERE = {
+    "as_printed": ("sfumato.unsound", "as_printed"),
     "audit_gallery": ("sfumato.audit.gallery", "run"),
     "audit_method": ("sfumato.audit", "check"),
     "audit_release": ("sfumato.audit.attack", "attack"),

@@ -47,6 +47,7 @@ class Request:
     format: str = "png"
     seed: int = 0
     device: str = "auto"
+    microbatch: int = 1024
     ledger: str | None = None
     out: str = "release"
     sign: str | None = None
@@ -182,7 +183,7 @@ def _asked(request: Request, box: PrivateImages) -> tuple[Method, PrivateImages,
 
 
 def _how(request: Request) -> dict[str, Any]:
-    return {"device": request.device, "seed": request.seed}
+    return {"device": request.device, "seed": request.seed, "microbatch": request.microbatch}
 
 
 def _check(request: Request) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 from test_cli import DESCRIBED, call, refused
 
-from sfumato.recipes import RECIPES
+from sfumato.recipes import CLASSIFIERS, RECIPES
 from sfumato.request import Request, typed
 
 NAME = "datalens-paper-mnist-1"
@@ -24,9 +24,13 @@ def planned(*argv: object) -> dict:
 
 def test_recipes_are_listed():
     status, out, _ = call("recipes", "--json")
-    assert status == 0 and [row["name"] for row in json.loads(out)] == list(RECIPES)
+    assert status == 0 and [row["name"] for row in json.loads(out)] == [*RECIPES, *CLASSIFIERS]
     status, out, err = call("recipes")
-    assert (status, err) == (0, "") and all(name in out for name in RECIPES) and max(map(len, out.splitlines())) <= 80
+    assert (status, err) == (0, "") and max(map(len, out.splitlines())) <= 80
+    images, classifiers = out.split("Recipes of classifiers")
+    assert all(name in images for name in RECIPES) and "sfumato synthesize DATA --recipe NAME" in images
+    assert all(name in classifiers for name in CLASSIFIERS) and "sfumato train-classifier DATA" in classifiers
+    assert all(row["epsilon"] < 100 for row in json.loads(call("recipes", "--json")[1]))  # no run without noise
 
 
 def test_one_recipe_whole():
@@ -35,6 +39,12 @@ def test_one_recipe_whole():
     assert status == 0 and found == RECIPES[NAME].to_json() and found["settings"]["sigma"] == 5000
     text = call("recipes", NAME)[1]
     assert "epsilon 1 at delta 1e-05" in text and "sigma=5000.0" in text and "accuracy 0.7123" in text
+
+
+def test_a_recipe_says_which_verb_uses_it():
+    status, out, _ = call("recipes", "topagg-mnist-gm-dp-0.2")
+    assert status == 0 and "sfumato train-classifier" in out and "accuracy 0.9117" in out
+    assert "sfumato synthesize" in call("recipes", NAME)[1]
 
 
 def test_a_plan_by_recipe_needs_nothing_else():
@@ -59,7 +69,9 @@ def test_flags_win_over_a_recipe():
         (("recipes", "datalens-paper-mnist-2"), "did you mean"),
         (("plan", "--recipe", "dataless-paper-mnist-1"), NAME),
         (("plan", "--recipe", NAME, "--method", "dp-merf"), "is for datalens, not for dp-merf"),
-        (("plan", "--recipe", NAME, "--set", "features=3"), "found 'features'"),
+        (("plan", "--recipe", NAME, "--set", "luck=3"), "found 'luck'"),
+        (("plan", "--recipe", "topagg-mnist-norm-0.8-1"), "sfumato train-classifier DATA --recipe topagg-mnist-norm"),
+        (("synthesize", "digits", "--recipe", "scattering-fashion-mnist-1"), "is of a classifier"),
         (("plan", "--recipe", NAME, "--size", "28"), "goes with --data"),
         (("plan", "--epsilon", "1", *DESCRIBED), "--recipe NAME"),
         (("synthesize", "digits", "--recipe", NAME, "--method", "dp-merf"), "leave out --method or --recipe"),

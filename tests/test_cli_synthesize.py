@@ -17,9 +17,9 @@ import typer
 from PIL import Image
 from test_cli import call, refused, shell
 
-from sfumato import Release
+from sfumato import Release, Run
 from sfumato.cli import app
-from sfumato.request import Request
+from sfumato.request import Request, _how
 
 TINY = ("--method", "dp-merf", "--set", "features=50", "--set", "steps=3", "--count", "20")
 
@@ -48,6 +48,11 @@ def release(images, tmp_path_factory) -> Path:
     assert "declared public: [red]dog, cat, fox" in done.stdout and "images     20" in done.stdout
     assert "warning" not in done.stdout and "training" in done.stderr
     return out
+
+
+def test_a_microbatch_reaches_the_run():
+    asked = Request(data="digits", method="dp-merf", epsilon=1.0, microbatch=7)
+    assert Run(**_how(asked) | {"device": "cpu"}).microbatch == 7
 
 
 def test_the_request_and_the_flags_have_the_same_defaults():
@@ -121,6 +126,7 @@ BASE = ("synthesize", "digits", "--epsilon", "1", *TINY)
         ((*BASE, "--public", "digits"), "--provenance"),
         ((*BASE, "--format", "gif"), "png"),
         ((*BASE, "--device", "abacus"), "--device"),
+        ((*BASE, "--microbatch", "0"), "Expected --microbatch from 1"),
         ((*BASE, "--records", "5"), "--private-count"),
         ((*BASE, "--labels", "nowhere.csv"), "--labels"),
         ((*BASE, "--seed", "9" * 30), "--seed from 0"),

@@ -59,6 +59,7 @@ def test_private_data_have_no_accuracy_unless_the_test_images_are_public(npz, tm
     (("digits", "--epsilon", "1", "--provenance", "x"), "goes with test images"),
     (("digits", "--epsilon", "1", "--signer", "x"), "needs a key"),
     (("digits", "--recipe", "topagg-x"), "no recipe of a classifier"),
+    (("digits", "--epsilon", "1", "--microbatch", "0"), "Expected --microbatch from 1"),
     (("digits", "--resume", "x"), "leave out DATA"),
     (("--resume", "x"), "no run 'x'"),
     (("digits", "--epsilon", "1", "--test", "fashion-mnist"), "Expected test images of 1x8x8"),
@@ -74,6 +75,23 @@ def test_a_recipe_has_settings_and_a_budget(npz, tmp_path):
     status, said, err = call(*argv, "--out", tmp_path / "out")
     assert status == 0, err
     assert json.loads(said)["guarantee"]["epsilon"] <= 1 and json.loads(said)["settings"]["network"] == "scattering"
+
+
+def test_a_recipe_of_topagg_runs(tmp_path):
+    argv = ("train-classifier", "digits", "--recipe", "topagg-mnist-norm-0.7-0.3", "--json", "--microbatch", "16")
+    small = ("--set", "network=linear", "--set", "steps=2", "--set", "batch=50")
+    status, said, err = call(*argv, *small, "--out", tmp_path / "out")
+    assert status == 0, err
+    found = json.loads(said)
+    assert found["settings"]["k"] == 0.7 and found["settings"]["clip"] == 10.0 and found["guarantee"]["epsilon"] <= 0.3
+
+
+def test_the_statement_speaks_of_a_classifier(npz, tmp_path):
+    assert call("train-classifier", npz, "--epsilon", "1", *TINY, "--out", tmp_path / "out")[0] == 0
+    stated = json.loads((tmp_path / "out" / "privacy.json").read_text())
+    assert any(line.endswith("may show in the classifier.") for line in stated["plain_words"]["sentences"])
+    assert stated["reproducibility"]["noise_seeds"].endswith("a second run gives another classifier.")
+    assert "synthetic images" not in json.dumps(stated) and call("verify", tmp_path / "out")[0] == 0
 
 
 def test_a_stopped_run_resumes(npz, tmp_path):

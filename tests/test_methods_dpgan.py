@@ -142,6 +142,7 @@ def test_the_critic_travels_in_a_release(tmp_path):
     method = DPGAN(**TINY, keep_critic=True)
     release = synthesize(method, load(arrays()), BUDGET, Run(device="cpu"), count=6, out=tmp_path / "out",
                          ledger=tmp_path / "ledger")  # fmt: skip
+    assert "weights of the critic, made of released values" in release.statement["coverage"]["released"]
     kept = Release.load(tmp_path / "out").measurement["critic"]
     assert kept.why == "post-processing of crossing critic"
     again = ConvCritic((1, 8, 8), 3, 8)

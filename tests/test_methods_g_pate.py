@@ -61,17 +61,19 @@ def test_settings_must_make_sense(bad):
         GPATE(**bad)
 
 
-@pytest.mark.parametrize("switch", [{"confident": False}, {"answer": "mean"}, {"average": 0.9}])
+@pytest.mark.parametrize("switch", [{"confident": False}, {"answer": "mean"}, {"average": 0.9},
+                                    {"loss": "logistic", "critic_norm": True}])  # fmt: skip
 def test_every_switch_works(switch):
     net, images, run, _ = learn(GPATE(**TINY | switch), load(arrays()))
     assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
 
 
+@pytest.mark.parametrize("loss", pate.LOSSES)
 @pytest.mark.parametrize("answer", ["plurality", "mean"])
-def test_votes_point_towards_the_data(answer):
+def test_votes_point_towards_the_data(answer, loss):
     box = two_halves()
-    method = GPATE(teachers=20, batch=8, critic_width=4, critic_hidden=16, draws=8, critic_norm=False, dimensions=40,
+    method = GPATE(teachers=20, batch=8, critic_width=4, critic_hidden=16, draws=8, loss=loss, dimensions=40,
                    critic_rate=5e-3)  # fmt: skip
     votes, random = method.votes(), torch.Generator().manual_seed(0)
     sure = {HISTOGRAM: crossing(votes.histogram, 1e-3, times=8, held=True),
@@ -79,7 +81,7 @@ def test_votes_point_towards_the_data(answer):
     barrier = Barrier(box, box.spec, Ledger(Plan("votes", {}, box.spec, Budget(1.0), sure)))
     teachers = barrier.hold(pate.critics(method, box.spec), 20)
     fakes, asked = torch.full((8, 1, 8, 8), 0.5) + 0.02 * torch.randn(8, 1, 8, 8, generator=random), torch.arange(8) % 2
-    for _ in range(30):
+    for _ in range(60):
         barrier.train(teachers, fakes, asked)
     matrix = votes.matrix(64, random)
     query = PartSum(teachers, lambda team, random, x, y: votes.encode(team.directions(x, y), matrix), votes.histogram,

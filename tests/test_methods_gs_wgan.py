@@ -90,14 +90,16 @@ def test_no_critic_moves_an_answer_by_more_than_is_charged(fix, unit):
 
 @pytest.mark.parametrize(
     "bad", [{"teachers": 0}, {"fix": "c"}, {"share": 1.5}, {"clip": 0.0}, {"sigma": -1.0}, {"average": 1.0},
-            {"generator": "conv", "width": 10}, {"critic_rate": 0.0}],
+            {"generator": "conv", "width": 10}, {"critic_rate": 0.0}, {"loss": "square"}, {"penalty": -1.0},
+            {"precision": "bfloat16"}],
 )  # fmt: skip
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         GSWGAN(**bad)
 
 
-@pytest.mark.parametrize("switch", [{"fix": "b"}, {"unit": False}, {"share": 1.0}, {"blur": 1.0}, {"sigma": 30.0}])
+@pytest.mark.parametrize("switch", [{"fix": "b"}, {"unit": False}, {"share": 1.0}, {"blur": 1.0}, {"sigma": 30.0},
+                                    {"loss": "logistic", "critic_norm": True, "precision": "bfloat16"}])  # fmt: skip
 def test_every_switch_works(switch):
     net, images, run, _ = learn(GSWGAN(**TINY | switch), load(arrays()))
     assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
@@ -112,11 +114,10 @@ def two_halves():
     return load((images, labels))
 
 
-def test_gradients_point_towards_the_data():
-    box, method = (
-        two_halves(),
-        GSWGAN(teachers=20, batch=8, critic_width=4, critic_hidden=16, draws=8, critic_rate=5e-3),
-    )
+@pytest.mark.parametrize("loss", pate.LOSSES)
+def test_gradients_point_towards_the_data(loss):
+    box = two_halves()
+    method = GSWGAN(teachers=20, batch=8, critic_width=4, critic_hidden=16, draws=8, critic_rate=5e-3, loss=loss)
     sure = crossing(method.bound, 1e-6, times=8, held=True)
     barrier = Barrier(box, box.spec, Ledger(Plan("sum", {}, box.spec, Budget(1.0), {GRADIENT: sure})))
     critics = barrier.hold(pate.critics(method, box.spec), 20)

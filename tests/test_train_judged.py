@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sfumato.generators import ConvGenerator
-from sfumato.train.judged import Discriminator, Judged, target
+from sfumato.train.judged import Discriminator, Judged, above, target, varied
 
 
 def test_what_the_student_is_told():
@@ -63,3 +63,18 @@ def test_a_judge_goes_on_from_its_state():
     assert len(again.memory) == 3
     for a, b in zip(whole.finished().state_dict().values(), again.finished().state_dict().values(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_varied_images_stay_near_and_in_range():
+    images = torch.full((6, 1, 9, 8), 0.5)
+    found = varied(images, 0.1, torch.Generator().manual_seed(0))
+    assert found.shape == images.shape and 0.02 < (found - images).std() < 0.1
+    assert torch.equal(varied(images, 0.0, torch.Generator()), images)
+    wild = varied(images, 9.0, torch.Generator().manual_seed(0))
+    assert wild.min() == 0 and wild.max() == 1
+
+
+def test_a_lone_image_and_a_broken_score_are_above_nothing():
+    scores = torch.tensor([[5.0, 1.0, 2.0], [float("nan"), 1.0, float("inf")]])
+    assert above(scores, torch.tensor([2, 0, 0])).tolist()[0] == [False, False, True]
+    assert not above(scores, torch.tensor([2, 0, 0]))[1, 0]

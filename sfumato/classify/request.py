@@ -101,7 +101,7 @@ def _go(request: Request, box: PrivateImages, job: Any, progress: Silent | None)
 
     if (made := saved_before(job, Path(request.out), box, request.ledger)) is not None:
         return made
-    run = Run(device=request.device, seed=request.seed, progress=progress or Silent())
+    run = Run(device=request.device, seed=request.seed, microbatch=request.microbatch, progress=progress or Silent())
     return train_classifier(
         make_classifier(request.settings), box, _budget(request, box), run, out=request.out, ledger=request.ledger,
         job=job, command=command(request), key=request.sign, signer=request.signer,

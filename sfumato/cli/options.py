@@ -19,6 +19,10 @@ def _count(value: int) -> int:
     return _between("count", value, 1, MOST_IMAGES)
 
 
+def _microbatch(value: int) -> int:
+    return _between("microbatch", value, 1, MOST_IMAGES)
+
+
 def _seed(value: int) -> int:
     return _between("seed", value, 0, LARGEST_SEED)
 
@@ -98,6 +102,14 @@ Count = Annotated[int, typer.Option(metavar="N", callback=_count, help="Number o
 Format = Annotated[str, typer.Option(metavar="png|parquet", help="How the images are written.")]
 Seed = Annotated[
     int, typer.Option(metavar="N", callback=_seed, help="For public randomness; the noise does not use it.")
+]
+Microbatch = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        callback=_microbatch,
+        help="Records worked on at once. Fewer need less memory; results change by rounding, the guarantee not at all.",
+    ),
 ]
 Ledger = Annotated[str | None, typer.Option(metavar="FILE", help="The privacy ledger, instead of your default one.")]
 Out = Annotated[str, typer.Option(metavar="DIR", help="The folder to write; it must be new or empty.")]

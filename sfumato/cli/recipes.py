@@ -26,9 +26,11 @@ def recipes(name: Name = None, json: options.Json = False) -> Answer:
 
 
 def _show(out: Console, found: list[dict[str, Any]]) -> None:
-    rows = [(r["name"], r["data"], number(r["epsilon"]), r["kind"], r["paper"]) for r in found]
-    out.print(table("Recipes", ("name", "data", "epsilon", "kind", "paper"), rows, whole=("name", "epsilon", "kind")))
-    out.print("Use one with `sfumato synthesize DATA --recipe NAME`, or look at it with `sfumato recipes NAME`.")
+    for title, verb, mine in (("Recipes", "synthesize", False), ("Recipes of classifiers", "train-classifier", True)):
+        some = [r for r in found if (r["method"] == "classifier") is mine]
+        rows = [(r["name"], r["data"], number(r["epsilon"]), r["kind"], r["paper"]) for r in some]
+        out.print(table(title, ("name", "data", "epsilon", "kind", "paper"), rows, whole=("name", "epsilon", "kind")))
+        out.print(f"Use one with `sfumato {verb} DATA --recipe NAME`, or look at it with `sfumato recipes NAME`.")
 
 
 def _whole(recipe: dict[str, Any]) -> list[tuple[str, str]]:
@@ -37,6 +39,7 @@ def _whole(recipe: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("recipe", recipe["name"]),
         ("method", recipe["method"]),
+        ("used by", "sfumato train-classifier" if recipe["method"] == "classifier" else "sfumato synthesize"),
         ("budget", f"epsilon {number(recipe['epsilon'])} at delta {number(recipe['delta'])}"),
         ("made for", f"{recipe['data']}: {recipe['records']:,} records, {shape}, {recipe['classes']} classes"),
         ("from", f"{recipe['kind']}; {recipe['paper']}"),

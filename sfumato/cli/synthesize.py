@@ -10,10 +10,12 @@ import typer
 from sfumato.cli import options
 from sfumato.cli.lines import display
 from sfumato.cli.released import released
-from sfumato.cli.show import Answer
+from sfumato.cli.show import Answer, number, pairs, path_line, plain
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from sfumato.request import Request
 
 Data = Annotated[
@@ -25,7 +27,13 @@ Provenance = Annotated[str | None, typer.Option(metavar="TEXT", help="Where the 
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
 Sign = Annotated[str | None, typer.Option(metavar="FILE", help="Sign with this key; see `sfumato keygen`.")]
 Signer = Annotated[str | None, typer.Option(metavar="TEXT", help="Who signs, in words.")]
+Unsound = Annotated[
+    bool, typer.Option("--unsound", help="DPAF as printed, which is not private: on public images alone, no release.")
+]
 Resume = Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a stopped run; takes no other option.")]
+
+WITH_UNSOUND = {"data", "method", "recipe", "epsilon", "delta", "count", "size", "grey", "split", "label", "provenance",
+                "set", "seed", "device", "out", "unsound", "json"}  # fmt: skip
 
 
 def synthesize(
@@ -52,10 +60,12 @@ def synthesize(
     set: options.Settings = None,
     seed: options.Seed = 0,
     device: Device = "auto",
+    microbatch: options.Microbatch = 1024,
     ledger: options.Ledger = None,
     out: options.Out = "release",
     sign: Sign = None,
     signer: Signer = None,
+    unsound: Unsound = False,
     resume: Resume = None,
     json: options.Json = False,
 ) -> Answer:
@@ -68,6 +78,8 @@ def synthesize(
             return request.assist(None, resume)
         return _watched(lambda shown: request.resume(resume, shown), json)
     asked = _request(request.typed(context.params, options.given(context), options.settings(set)), unit)
+    if unsound:
+        return _unsound(asked, options.given(context), json)
     if request.follows():
         return request.assist(asked, None)
     return _watched(lambda shown: (asked, request.carry_out(asked, shown)), json)
@@ -77,6 +89,30 @@ def _alone(given: list[str]) -> None:
     if others := [name for name in given if name not in ("resume", "json")]:
         what = "DATA" if others[0] == "data" else options.flag(others[0])
         raise InputError(f"A resumed run keeps all it was begun with; leave out {what} beside --resume.")
+
+
+def _unsound(asked: Request, given: list[str], as_json: bool) -> Answer:
+    """DPAF as its paper prints it: images with a stamp."""
+    from sfumato import api
+
+    if others := [name for name in given if name not in WITH_UNSOUND]:
+        raise InputError(f"--unsound makes no release and takes no {options.flag(others[0])}; leave it out.")
+    progress = display(as_json)
+    try:
+        found = api.as_printed(asked, progress)
+    finally:
+        progress.close()
+    return Answer(found, lambda out: _show_unsound(out, found), as_json)
+
+
+def _show_unsound(out: Console, found: dict[str, Any]) -> None:
+    claim = found["claim"]
+    out.print(pairs([
+        ("stamp", found["stamp"]), ("images", f"{found['images']:,}"),
+        ("claim", f"epsilon {number(claim['epsilon'])}, which does not hold; {claim['note']}"),
+        ("public data", plain(found["data"]["provenance"])),
+    ]))  # fmt: skip
+    path_line(out, "written to", found["out"])
 
 
 def _request(typed: dict[str, Any], unit: str | None) -> Request:

@@ -23,9 +23,6 @@ Network = Annotated[
     str | None,
     typer.Option(metavar="scattering|cnn|features|linear", help="What is trained.", show_default="scattering"),
 ]
-Recipe = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Settings of a row of DataLens' Table 11.", show_default=False)
-]
 Test = Annotated[str | None, typer.Option(metavar="DATA", help="Public images to test it on.", show_default=False)]
 TestSplit = Annotated[str, typer.Option(metavar="NAME", help="The part of the test images to read.")]
 Provenance = Annotated[
@@ -39,7 +36,7 @@ def train_classifier(
     context: typer.Context,
     data: Data = None,
     network: Network = None,
-    recipe: Recipe = None,
+    recipe: options.Recipe = None,
     epsilon: options.Epsilon = None,
     delta: options.Delta = 1e-5,
     relation: options.Relation = "add-remove",
@@ -57,6 +54,7 @@ def train_classifier(
     provenance: Provenance = None,
     seed: options.Seed = 0,
     device: Device = "auto",
+    microbatch: options.Microbatch = 1024,
     ledger: options.Ledger = None,
     out: Out = "classifier",
     sign: Sign = None,

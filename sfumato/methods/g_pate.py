@@ -48,6 +48,7 @@ DEVIATIONS = (
     "A direction is brought to length one before it is projected, so that bins suit sure and unsure critics alike.",
     "The noise is discrete and from a secret source, a record's teacher found by a keyed hash, and each teacher has an "
     "optimiser of its own; in the official code seed, order and optimiser are shared.",
+    "The critics are those of GS-WGAN, with a penalty on their slope; the paper's have a logistic loss (`loss`).",
     "A zero or broken gradient votes nothing.",
 )
 
@@ -64,6 +65,8 @@ class GPATE(Method):
     threshold: float = 0.2  # share of teachers that must agree
     confident: bool = True  # False: no test, and all of the budget for the histogram
     answer: str = "plurality"  # or "mean": of the bins' centres, as the noisy counts weigh them
+    loss: str = "wasserstein"  # of the critics, with a penalty on their slope; or "logistic"
+    penalty: float = 10.0  # lambda
     steps: int = 150  # of the generator
     batch: int = 64  # fake images a step, each a query
     draws: int = 15  # real images a teacher sees in each update
@@ -77,7 +80,7 @@ class GPATE(Method):
     hidden: int = 1024
     critic_width: int = 32
     critic_hidden: int = 256
-    critic_norm: bool = True  # batch normalisation, of real and fake images apart
+    critic_norm: bool = False  # batch normalisation of logistic critics, of real and fake images apart
     critic_rate: float = 1e-3
     precision: str = "tf32"
     moments: str = "float32"
@@ -85,7 +88,8 @@ class GPATE(Method):
     name: ClassVar[str] = "g-pate"
 
     def __post_init__(self) -> None:
-        pate.check(self, counts=("dimensions",), choices={"answer": ("plurality", "mean")})
+        pate.check(self, counts=("dimensions",), least=("penalty",),
+                   choices={"answer": ("plurality", "mean"), "loss": pate.LOSSES})  # fmt: skip
         if not (1e-3 <= self.ratio <= 1e3 and 0 <= self.threshold <= 1 and 2 <= self.bins <= 1000):
             raise ValueError("Expected ratio from 0.001 to 1000, threshold from 0 to 1 and bins from 2 to 1000, found "
                              f"ratio={self.ratio}, threshold={self.threshold}, bins={self.bins}.")  # fmt: skip

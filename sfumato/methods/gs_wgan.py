@@ -52,7 +52,8 @@ DEVIATIONS = (
     "shape later answers.",
     "A record's critic is found by a keyed hash; the official code cuts the data into slices.",
     "Fake batches have one size, and no step is made beyond those that are counted.",
-    "The critics' loss is logistic, and gradients are brought to length C, where the paper's penalty would hold them.",
+    "A critic compares its records with fakes of their own labels; gradients are brought to length C, where the paper "
+    "clips those that its penalty holds near it.",
 )
 
 
@@ -65,7 +66,9 @@ class GSWGAN(Method):
     share: float = 0.0  # of the critics in a query; 0: 1/N, and 1 asks all of them
     clip: float = 1.0  # C
     sigma: float = 0.0  # of the noise, in units of 2C as in the paper; 0: the least that the steps allow
-    unit: bool = True  # gradients brought to length C, where a penalty would hold them; else only clipped
+    loss: str = "wasserstein"  # of the critics, with a penalty on their slope; or "logistic", without
+    penalty: float = 10.0  # lambda
+    unit: bool = True  # gradients brought to length C, where the penalty would hold them; else only clipped
     steps: int = 2000  # T
     batch: int = 32  # m fake images a step
     draws: int = 16  # real images a critic sees in each update
@@ -88,7 +91,7 @@ class GSWGAN(Method):
     name: ClassVar[str] = "gs-wgan"
 
     def __post_init__(self) -> None:
-        pate.check(self, least=("blur", "share", "sigma"), choices={"fix": ("a", "b")})
+        pate.check(self, least=("blur", "share", "sigma", "penalty"), choices={"fix": ("a", "b"), "loss": pate.LOSSES})
         if not (0 < self.clip < 1e6 and self.share <= 1):
             raise ValueError(f"Expected clip above 0 and share up to 1, found clip={self.clip}, share={self.share}.")
 

@@ -1,7 +1,8 @@
 """PATE-GAN: teachers vote real or fake, a student learns from the noisy count (Yoon et al., ICLR 2019). Site B2.
 
     teacher i   a critic D_i on its own part of the data, trained as in any GAN                      (Algorithm 1)
-    v_i         1 if D_i takes a fake image for real, else 0; `vote="drawn"`: 1 with probability sigmoid(D_i)
+    v_i         1 if D_i finds a fake image better than the others of its label in the batch, on average, else 0;
+                `vote="hard"`: 1 if it takes it for real (D_i > 0); `vote="drawn"`: 1 with probability sigmoid(D_i)
     released    n_1 = sum_i v_i + N(0, sigma^2), discrete, for each fake image
     student     a discriminator, trained on fake images and what n_1 says about them; it never sees a real one
     generator   against the student
@@ -39,7 +40,7 @@ from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.preview import Strip
 from sfumato.run.run import Run
 from sfumato.train import pate
-from sfumato.train.judged import TARGETS, Discriminator, Judged, target
+from sfumato.train.judged import TARGETS, Discriminator, Judged, above, target, varied
 from sfumato.train.voting import asked
 from sfumato.types import DataSpec
 
@@ -50,6 +51,8 @@ DEVIATIONS = (
     "The noise is Gaussian and discrete, in place of Laplace, which composes worse over thousands of labels.",
     "The number of labels is fixed beforehand; the paper stops by an epsilon that depends on the votes.",
     "The student and the teachers are convolutional and conditional on the label; the paper is about tables.",
+    "A teacher votes for images above its own mean over the batch, as it soon takes none at all for real; teachers are "
+    "Wasserstein critics, and images are asked about with public noise on them.",
     "A record's teacher is found by a keyed hash, and each teacher has an optimiser of its own.",
 )
 
@@ -59,8 +62,11 @@ class PATEGAN(Method):
     """PATE-GAN with sound accounting, for images."""
 
     teachers: int = 1000  # k in the paper
-    vote: str = "drawn"  # real with probability sigmoid(D); "hard": where D is above 0
-    target: str = "rank"  # what the student is told: "majority" as in the paper, "share" or "rank"
+    vote: str = "relative"  # above the teacher's mean; "hard": where D is above 0; "drawn": by a coin, sigmoid(D)
+    target: str = "majority"  # what the student is told: as in the paper, or "share" or "rank"
+    loss: str = "wasserstein"  # of the teachers, with a penalty on their slope; or "logistic" as in the paper
+    penalty: float = 10.0  # on it
+    explore: float = 0.3  # size of the public noise on images that are asked about
     steps: int = 1000  # of queries
     batch: int = 64  # fake images a step, each a query
     draws: int = 15  # real images a teacher sees in each update
@@ -69,7 +75,7 @@ class PATEGAN(Method):
     fits: int = 2  # steps of the student a query
     moves: int = 1  # steps of the generator a query
     replay: int = 20  # labelled batches that the student remembers
-    rate: float = 2e-4
+    rate: float = 1e-3
     student_rate: float = 1e-3
     student_width: int = 32
     average: float = 0.99  # decay of the averaged generator
@@ -87,8 +93,11 @@ class PATEGAN(Method):
     name: ClassVar[str] = "pate-gan"
 
     def __post_init__(self) -> None:
-        choices = {"vote": ("drawn", "hard"), "target": TARGETS}
-        pate.check(self, counts=("fits", "moves", "student_width"), least=("replay",), choices=choices)
+        choices = {"vote": ("relative", "hard", "drawn"), "target": TARGETS, "loss": pate.LOSSES}
+        counts, least = ("fits", "moves", "student_width"), ("replay", "explore", "penalty")
+        pate.check(self, counts=counts, least=least, choices=choices)
+        if self.loss == "wasserstein" and self.vote != "relative":
+            raise ValueError(f"Expected loss=logistic for vote={self.vote}: other scores have no zero that means real.")
         if not 0 < self.student_rate <= 1:
             raise ValueError(f"Expected student_rate above 0 and up to 1, found student_rate={self.student_rate}.")
 
@@ -116,7 +125,7 @@ class PATEGAN(Method):
         strip = Strip(run, pair.net, spec)
         for t in run.steps(self.steps, pair=pair, teachers=teachers, strip=strip):
             z, y = asked(pair.net, self.batch, run, t)
-            x = pair.fakes(z, y)
+            x = varied(pair.fakes(z, y), self.explore, run.generator("explore", t))
             pate.teach(self, barrier, teachers, t, x, y)
             votes = barrier.release(VOTES, query, x, y)[:, 0]  # the barrier
             pair.learn(x, y, target(votes, self.teachers, self.target), run.generator("replay", t))
@@ -127,8 +136,8 @@ class PATEGAN(Method):
 
     def _votes(self, team: Any, random: torch.Generator, x: Tensor, y: Tensor) -> Tensor:
         scores = team.scores(x[None], y[None])
-        if self.vote == "hard":
-            return (scores > 0)[..., None].to(torch.int8)
+        if self.vote != "drawn":
+            return (above(scores, y) if self.vote == "relative" else scores > 0)[..., None].to(torch.int8)
         drawn = torch.rand(scores.shape, generator=random, device=scores.device) < torch.sigmoid(scores)
         return drawn[..., None].to(torch.int8)
 

@@ -72,6 +72,21 @@ FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
         "Wasserstein critic, weights clipped at 0.01, ten critic steps a move, batches of 64 for twenty epochs; fully "
         "connected networks on tables there.",
     ),
+    "dpmi": (
+        {"critic_steps": 5, "steps": 10_000, "batch": 256, "critic_width": 32, "warm": 5000},
+        "Chen et al. 2021 (DPMI)",
+        "Public images come first: here as a warm start of both players, with a small critic. The paper has a public "
+        "generator, finds the code of each private record in it, and plays among codes; that inversion is not "
+        "represented, and the game stays in the images.",
+    ),
+    "autogan": (
+        {"loss": "wgan", "weight_clip": 0.01, "critic_steps": 10, "steps": 10_000, "batch": 128, "clip": 0.022,
+         "latent": 64},
+        "Tantipongpipat et al. 2021 (DPautoGAN), official code",
+        "Wasserstein critic on records, weights clipped at 0.01, clipping norm 0.022, ten critic steps a move. There a "
+        "decoder, learned before by DP-SGD as half of an autoencoder, ends the generator. That stage is not "
+        "represented: the generator is one network, and all of the budget is the critic's.",
+    ),
 }  # fmt: skip
 
 

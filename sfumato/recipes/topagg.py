@@ -20,6 +20,7 @@ from sfumato.recipes.recipe import Recipe
 if TYPE_CHECKING:
     from sfumato.classify.classifier import Classifier
 
+METHOD = "classifier"
 KS = (0.6, 0.7, 0.8, 1.0)
 DIMENSIONS = (0.2, 0.4, 0.6)
 # Table 11: (c, sigma, batch, learning rate) for each of KS.
@@ -96,7 +97,7 @@ def topagg(name: str, epsilon: float, k: float) -> Recipe:
     notes = [NOTE] if near == epsilon else [BETWEEN.format(near=near)]
     which = "gm-dp" if k == 1 else f"norm-{k:g}"
     return Recipe(
-        name=f"topagg-{name}-{which}-{epsilon:g}", method="classifier", settings=settings, epsilon=epsilon, data=data,
+        name=f"topagg-{name}-{which}-{epsilon:g}", method=METHOD, settings=settings, epsilon=epsilon, data=data,
         records=records, shape=shape, classes=10, kind="paper", paper=f"table {table}, table 11",
         note=" ".join(notes + [WITHOUT] * math.isinf(epsilon)), published=found.get(epsilon, (None,) * 4)[at],
     )  # fmt: skip
@@ -113,7 +114,7 @@ def dimension(epsilon: float, k: float) -> Recipe:
 def scattering() -> Recipe:
     """Ours: fixed scattering features and a linear head, without public data."""
     return Recipe(
-        name="scattering-fashion-mnist-1", method="classifier", settings={"network": "scattering"}, epsilon=1.0,
+        name="scattering-fashion-mnist-1", method=METHOD, settings={"network": "scattering"}, epsilon=1.0,
         data="fashion-mnist", records=60_000, shape=(1, 28, 28), classes=10, kind="ours", paper="none",
         note="The defaults of `sfumato train-classifier`.",
     )  # fmt: skip

@@ -114,8 +114,13 @@ def from_public_plan(
         "deviations": points.deviations(plan),
         "audit": points.audit(audit),
         "reproducibility": _reproducibility(plan, version),
-        "plain_words": plain_words(plan["guarantee"], plan.get("curve") or (), plan["data"]),
+        "plain_words": plain_words(plan["guarantee"], plan.get("curve") or (), plan["data"], _made(plan)),
     }
+
+
+def _made(plan: dict[str, Any]) -> str:
+    """What a run makes, in words."""
+    return "classifier" if plan["method"] == "classifier" else "synthetic images"
 
 
 def restated(statement: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +147,8 @@ def _reproducibility(plan: dict[str, Any], version: str) -> dict[str, Any]:
         "configuration_hash": digest,
         "labels": plan.get("labels"),
         "data_hash": "Kept private: a hash of the data would let anyone confirm a guess of it.",
-        "noise_seeds": "None exist: the noise cannot be replayed, so a second run gives other images.",
+        "noise_seeds": "None exist: the noise cannot be replayed, so a second run gives "
+        f"{'another classifier' if _made(plan) == 'classifier' else 'other images'}.",
     }
 
 

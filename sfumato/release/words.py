@@ -65,8 +65,9 @@ def opinion_words(opinion: dict[str, Any] | str) -> str:
     return f"{figure} ({'; '.join(notes)})" if notes else figure
 
 
-def plain_words(guarantee: dict[str, Any], curve: Sequence[Sequence[float]], data: dict[str, Any]) -> dict[str, Any]:
-    """Point 12: the guarantee for a reader who does not know differential privacy."""
+def plain_words(guarantee: dict[str, Any], curve: Sequence[Sequence[float]], data: dict[str, Any],
+                made: str = "synthetic images") -> dict[str, Any]:  # fmt: skip
+    """Point 12: the guarantee of what was `made` for a reader who does not know differential privacy."""
     gain = advantage(guarantee, curve)
     success = min(1.0, up(0.5 + gain / 2))
     whose = "one given person" if guarantee["unit"] == "person" else "one given record"
@@ -90,7 +91,7 @@ def plain_words(guarantee: dict[str, Any], curve: Sequence[Sequence[float]], dat
             "This holds for every attack, now and later, whatever else the attacker learns, and it cannot be "
             "weakened by processing, sampling or sharing these files again.",
             "It does not hide what is true of the group as a whole: a pattern that many records share may show in the "
-            "synthetic images.",
+            f"{made}.",
             _own_words(data),
         ],
     }

@@ -40,6 +40,27 @@ def target(votes: Tensor, teachers: int, rule: str) -> Tensor:
     return (share > 0.5).float() if rule == "majority" else share.float()
 
 
+def above(scores: Tensor, labels: Tensor) -> Tensor:
+    """(teachers, images): where a teacher's score is above its own mean over the images of the same label.
+
+    A teacher that takes every image for a fake one still says which of them are better, and NaN is above nothing.
+
+    >>> above(torch.tensor([[-9.0, -8.0, -7.0, 3.0]]), torch.tensor([0, 0, 1, 1]))
+    tensor([[False,  True, False,  True]])
+    """
+    hot = F.one_hot(labels).to(scores)
+    return scores > (scores @ hot / hot.sum(0).clamp(min=1)) @ hot.T
+
+
+def varied(images: Tensor, size: float, random: torch.Generator) -> Tensor:
+    """Images with smooth noise of this size, by public chance: answers about them tell in which direction to go."""
+    if not size:
+        return images
+    sides = [math.ceil(side / 2) for side in images.shape[2:]]
+    coarse = torch.randn(*images.shape[:2], *sides, generator=random).to(images)
+    return (images + size * F.interpolate(coarse, images.shape[2:], mode="bilinear")).clamp(0, 1)
+
+
 class Discriminator(nn.Module):
     """Image and label -> how real it looks: two convolutions, then a linear score for each class."""
 

@@ -19,6 +19,7 @@ from sfumato.generators import KINDS
 from sfumato.generators.base import Generator
 from sfumato.measure import histograms
 from sfumato.measure.critics import Critics
+from sfumato.measure.wasserstein import PRECISIONS, SteepCritics
 from sfumato.privacy.plan import Crossing, Plan, crossing, within
 from sfumato.run.preview import Strip
 from sfumato.train.student import Student
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 COUNTS = ("teachers", "steps", "batch", "draws", "updates", "latent", "width", "hidden", "critic_width",
           "critic_hidden")  # fmt: skip
+LOSSES = ("logistic", "wasserstein")  # of critics
 Crossings = Mapping[str, Crossing]
 
 
@@ -80,6 +82,11 @@ def check(method: Any, *, counts: tuple[str, ...] = (), least: tuple[str, ...] =
             raise ValueError(f"Expected {name} above 0 and up to 1, found {name}={getattr(method, name)}.")
     if not 0 <= method.average < 1:
         raise ValueError(f"Expected average from 0 to below 1, found average={method.average}.")
+    steep = getattr(method, "loss", LOSSES[0]) == "wasserstein"
+    if steep and (method.precision not in PRECISIONS or method.moments != "float32" or method.critic_norm):
+        found = f"{method.precision}, {method.moments}, critic_norm={method.critic_norm}"
+        raise ValueError("Expected precision=tf32 or float32, moments=float32 and critic_norm=False for "
+                         f"loss=wasserstein, found {found}.")  # fmt: skip
     if method.batch < 2 and method.generator == "dcgan":
         raise ValueError("Expected batch of at least 2: the generator normalises over its batch.")
     if method.generator == "conv" and method.width % 8:
@@ -135,8 +142,13 @@ def _warnings(method: Settings, spec: DataSpec) -> tuple[str, ...]:
     return () if each >= 5 else (f"A critic has about {each:.1f} records; take fewer teachers, each with 10 or more.",)
 
 
-def critics(method: Settings, spec: DataSpec) -> Critics:
-    """The recipe of the critics, conditional on the label."""
+def critics(method: Settings, spec: DataSpec) -> Critics | SteepCritics:
+    """The recipe of the critics, conditional on the label; of the logistic kind unless the method asks for another."""
+    if getattr(method, "loss", LOSSES[0]) == "wasserstein":
+        return SteepCritics(
+            spec.shape, len(spec.classes), width=method.critic_width, hidden=method.critic_hidden, draws=method.draws,
+            rate=method.critic_rate, penalty=method.penalty, precision=method.precision,  # type: ignore[attr-defined]
+        )  # fmt: skip
     return Critics(
         spec.shape, len(spec.classes), width=method.critic_width, hidden=method.critic_hidden, norm=method.critic_norm,
         draws=method.draws, rate=method.critic_rate, moments=method.moments, precision=method.precision,
