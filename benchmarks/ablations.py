@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.utility import measure, options, write
+from benchmarks.utility import measure, options
 from sfumato.recipes import RECIPES, TABLES
 
 
@@ -31,12 +31,10 @@ def main() -> None:
     ask.add_argument("--table", choices=sorted(TABLES), required=True)
     ask.add_argument("--only", nargs="*", default=[])
     given = ask.parse_args()
-    results = []
-    for data in list(given.data):
-        given.data, given.recipe = [data], chosen(given.table, data, given.only)
-        results += measure(given)
-    changes = dict(pair.split("=", 1) for pair in given.set)
-    write(given.out, "benchmarks.ablations", changes, [{"table": given.table, **row} for row in results])
+    given.recipe = [name for data in given.data for name in chosen(given.table, data, given.only)]
+    if len(given.data) > 1:
+        sys.exit("Expected one set at a time.")
+    measure(given, "benchmarks.ablations", table=given.table)
 
 
 if __name__ == "__main__":

@@ -6,16 +6,19 @@
 
 For every set, epsilon (or recipe, which has its own) and seed a release is made and the CNN of the papers is trained
 on it: last step of a fixed schedule, and the best of eight looks at the test set beside it, labelled. One synthesis and
-one classifier a seed.
+one classifier a seed; `--jobs` runs several at a time on one device, which makes `synthesis_s` longer for each.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import platform
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +32,15 @@ from sfumato.evaluate import stacked
 from sfumato.recipes import find
 
 
-def one(method: Method, data: str, budget: Budget, seed: int, count: int, test: Any) -> dict[str, Any]:
+@cache
+def tested(data: str) -> Any:
+    """The test images of a set."""
+    return load_public(data, "a named public set", split="test").images
+
+
+def one(method: Method, data: str, budget: Budget, seed: int, count: int) -> dict[str, Any]:
     """One release and its classifier."""
-    start = time.perf_counter()
+    test, start = tested(data), time.perf_counter()
     release = synthesize(method, data, budget, Run(seed=seed), count=count)
     made = time.perf_counter() - start
     images, device = release.images, Run().device
@@ -64,16 +73,19 @@ def cells(given: argparse.Namespace) -> list[tuple[dict[str, Any], Method, Budge
     ]
 
 
-def measure(given: argparse.Namespace) -> list[dict[str, Any]]:
-    """Every cell on every set, printed as it comes."""
-    results = []
-    for data in given.data:
-        test = load_public(data, "a named public set", split="test").images
-        for called, method, budget in cells(given):
-            rows = [one(method, data, budget, seed, given.count, test) for seed in range(given.seeds)]
-            results.append({"data": data.split(":")[0], **called, "epsilon": budget.epsilon, "delta": budget.delta,
-                            **summary(rows)})  # fmt: skip
+def measure(given: argparse.Namespace, module: str, **more: Any) -> list[dict[str, Any]]:
+    """Every cell on every set, printed and written as it comes."""
+    results: list[dict[str, Any]] = []
+    wanted = [(data, *cell) for data in given.data for cell in cells(given)]
+    with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
+        work = [[pool.submit(one, method, data, budget, seed, given.count) for seed in range(given.seeds)]
+                for data, _, method, budget in wanted]  # fmt: skip
+        for (data, called, _, budget), seeds in zip(wanted, work, strict=True):
+            rows = summary([seed.result() for seed in seeds])
+            results.append({**more, "data": data.split(":")[0], **called, "epsilon": budget.epsilon,
+                            "delta": budget.delta, **rows})  # fmt: skip
             print(json.dumps(results[-1]), flush=True)
+            write(given.out, module, dict(pair.split("=", 1) for pair in given.set), results)
     return results
 
 
@@ -94,6 +106,7 @@ def options() -> argparse.ArgumentParser:
     ask.add_argument("--seeds", type=int, default=3)
     ask.add_argument("--count", type=int, default=60_000)
     ask.add_argument("--set", nargs="*", default=[])
+    ask.add_argument("--jobs", type=int, default=1)
     ask.add_argument("--out")
     return ask
 
@@ -105,7 +118,7 @@ def main() -> None:
     ask.add_argument("--epsilon", nargs="+", type=float, default=[1.0])
     ask.add_argument("--recipe", nargs="*", default=[])
     given = ask.parse_args()
-    write(given.out, "benchmarks.utility", dict(pair.split("=", 1) for pair in given.set), measure(given))
+    measure(given, "benchmarks.utility")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import crossing
 
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
+FIELD = {"student": "field", "critic": "kernel", "compress": "unit", "rule": "mean", "shown": 8, "finish": 2}
 TINY = {"teachers": 6, "topk": 10, "steps": 3, "batch": 4, "draws": 2, "warmup": 1, "hidden": 16, "width": 8,
         "latent": 4, "critic_width": 2, "critic_hidden": 4, "threshold": 0.01}  # fmt: skip
 
@@ -79,7 +80,9 @@ def test_settings_must_make_sense(bad):
     [{"order": "paper"}, {"conditional": False}, {"compress": "levels"}, {"compress": "lattice"},
      {"compress": "sketch"}, {"sparse": False}, {"stochastic": False}, {"share": 0.5}, {"rule": "soft"},
      {"rule": "tanh"}, {"rule": "shrunk"}, {"blur": 1.0}, {"average": 0.9, "replay": 2}, {"fits": 3},
-     {"law": "uniform"}, {"generator": "conv"}, {"moments": "bfloat16"}, {"precision": "bfloat16"}],
+     {"law": "uniform"}, {"generator": "conv"}, {"moments": "bfloat16"}, {"precision": "bfloat16"},
+     {"critic": "kernel"}, {"critic": "kernel", "shown": 6, "anneal": True}, {"compress": "unit"}, FIELD,
+     FIELD | {"cross": True, "conditional": False}, FIELD | {"cross": True, "share": 0.5, "average": 0.9}],
     ids=lambda switch: "-".join(f"{k}={v}" for k, v in switch.items()),
 )  # fmt: skip
 def test_every_switch_works(switch):

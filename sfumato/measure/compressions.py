@@ -8,13 +8,13 @@ from sfumato.measure.quantise import Lattice, Levels
 from sfumato.measure.sketch import Sketch
 from sfumato.measure.votes import Compression, TopK
 
-KINDS = ("topk", "levels", "lattice", "sketch")
+KINDS = ("topk", "levels", "lattice", "unit", "sketch")
 
 
 def compression(
     kind: str, k: int, clip: float = 0.0, *, stochastic: bool = True, sparse: bool = True, levels: int = 5
 ) -> Compression:
-    """DataLens' own votes, D2P-Fed's levels as printed or on a lattice in a ball, or FetchSGD's sketch.
+    """DataLens' own votes, D2P-Fed's levels as printed or on a lattice in a ball (of length 1), or FetchSGD's sketch.
 
     >>> compression("levels", 200).bound(784).norm
     56.0
@@ -27,6 +27,8 @@ def compression(
     if kind == "lattice":
         norm = (clip or 1.0) * math.sqrt(k)  # as long as a clipped vote can be
         return Lattice(norm, norm / 64)
+    if kind == "unit":
+        return Lattice(1.0, 1 / 64)
     if kind == "sketch":
         return Sketch(votes)
     raise ValueError(f"Expected compress={' or compress='.join(KINDS)}, found compress={kind}.")

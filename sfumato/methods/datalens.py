@@ -30,7 +30,6 @@ from sfumato.data.public import PublicImages
 from sfumato.generators.base import Generator
 from sfumato.measure import histograms
 from sfumato.measure.compressions import compression
-from sfumato.measure.critics import Critics
 from sfumato.measure.votes import Compression
 from sfumato.methods.base import Method
 from sfumato.privacy.barrier import Barrier
@@ -66,15 +65,19 @@ class DataLens(Method):
     updates: int = 2  # of each teacher a step
     warmup: int = 10  # updates before the first step
     order: str = "code"  # "paper": the teachers are updated before each image
-    compress: str = "topk"  # "levels", "lattice" or "sketch"
+    compress: str = "topk"  # "levels", "lattice", "unit" or "sketch"
     levels: int = 5  # of compress="levels"
     stochastic: bool = True  # signs drawn at random; else the plain ones
     sparse: bool = True  # only the k largest vote; else all pixels
     share: float = 1.0  # of the teachers, drawn anew for each image
-    rule: str = "sign"  # "soft", "tanh", "shrunk"
+    rule: str = "sign"  # "soft", "tanh", "shrunk", "mean"
     blur: float = 0.0  # pixels, of the noisy votes
     rate: float = 1e-3
+    anneal: bool = False  # the rate falls along a cosine to nothing at the end
+    student: str = "step"  # or "field": the generator explains all votes so far, not the last ones
     fits: int = 1  # generator steps a query
+    finish: int = 0  # of student="field": generator steps after the last query
+    cross: bool = False  # of student="field": half of the queries are about another label
     average: float = 0.0  # decay of the averaged generator
     replay: int = 0  # queries remembered
     latent: int = 50
@@ -83,11 +86,14 @@ class DataLens(Method):
     width: int = 64
     hidden: int = 1024
     conditional: bool = True
+    critic: str = "network"  # or "kernel": in closed form
+    shown: int = 0  # further fake images that teachers learn from and are not asked about
     critic_width: int = 32
     critic_hidden: int = 256
     critic_norm: bool = True  # batch normalisation, of real and fake images apart
     critic_heads: bool = False  # a last layer of its own for each label
     critic_rate: float = 1e-3
+    bandwidth: float = 0.25  # of critic="kernel", in grey levels a pixel
     precision: str = "tf32"
     moments: str = "float32"
 
@@ -106,7 +112,8 @@ class DataLens(Method):
 
     def small(self) -> DataLens:
         """The same votes by a few small teachers."""
-        few = replace(self, teachers=min(self.teachers, 8), critic_width=4, critic_hidden=8, warmup=1, draws=2)
+        few = replace(self, teachers=min(self.teachers, 8), critic_width=4, critic_hidden=8, warmup=1, draws=2,
+                      shown=min(self.shown, 4), finish=min(self.finish, 1))  # fmt: skip
         return replace(few, hidden=8, width=2 if self.generator == "dcgan" else 8, batch=min(self.batch, 4))
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
@@ -114,8 +121,8 @@ class DataLens(Method):
         d, sigma, steps = spec.pixels, facts["sigma"] * votes.gain, facts["steps"]
         m = 1 if self.order == "paper" else self.batch  # images a question is about
         weights = histograms.shares(self.labels, barrier, run)
-        student = voting.student(self, spec, weights, run)
-        teachers = barrier.hold(self._critics(spec), self.teachers)  # each record in one part
+        student = voting.student(self, spec, weights, run, steps)
+        teachers = barrier.hold(voting.critics(self, spec), self.teachers)  # each record in one part
         ask = lambda team, random, x, y, j: votes.encode(team.directions(x, y)[:, j : j + m], random)  # noqa: E731
         query = PartSum(teachers, ask, votes.bound(d), votes.shape(d), m)
         strip = Strip(run, student.net, spec)
@@ -128,19 +135,12 @@ class DataLens(Method):
 
         for t in run.steps(steps, student=student, teachers=teachers, strip=strip):
             z, y = voting.asked(student.net, self.batch, run, t)
-            x, asked = student.fakes(z, y), y if self.conditional else torch.full_like(y, len(spec.classes))
-            moves = []
+            x, about = student.fakes(z, y), student.about(y)
+            fakes, moves = voting.shown(self, student, x, y, run, t), []
             for j in range(0, self.batch, m):
                 for _ in range(self.updates if t or j else self.warmup + self.updates):
-                    barrier.train(teachers, x, asked)
-                moves.append(voted(x, asked, j))
+                    barrier.train(teachers, *fakes)
+                moves.append(voted(x, about, j))
             student.step(z, y, torch.cat(moves))
             strip.look(t, steps, student.finished)
         return student.finished(run.generator("statistics"))
-
-    def _critics(self, spec: DataSpec) -> Critics:
-        return Critics(
-            spec.shape, len(spec.classes) if self.conditional else 0, width=self.critic_width,
-            hidden=self.critic_hidden, norm=self.critic_norm, heads=self.critic_heads, draws=self.draws,
-            rate=self.critic_rate, moments=self.moments, precision=self.precision,
-        )  # fmt: skip

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from sfumato.generators.base import Generator
 from sfumato.train.average import Average
 
-RULES = ("sign", "soft", "tanh", "shrunk")
+RULES = ("sign", "soft", "tanh", "shrunk", "mean")
 REPLAYED = ("target", "direction")
 SIGMAS = 3  # a blur reaches so many of its own widths
 
@@ -39,6 +39,7 @@ def direction(
         sign    the sign of v where |v| >= a s / sigma, else 0: the paper's, at no blur
         soft    v / s: linear, every vote counts
         tanh    tanh(a v / s^2): posterior mean of a direction of +-1 whose votes are +-a, both as likely
+        mean    v / teachers: as it was voted, noise and all
         shrunk  sign(v) max(|v| / s - a / sigma, 0): posterior mode under a Laplace prior of scale sigma^2 / a
     """
     if rule not in RULES:
@@ -54,6 +55,8 @@ def direction(
         moved = (smooth >= agreed * noise).double() - (smooth <= -agreed * noise).double()
     elif rule == "soft":
         moved = smooth / (sigma * noise)
+    elif rule == "mean":
+        moved = smooth / teachers
     elif rule == "tanh":
         moved = torch.tanh(agreed * smooth / (sigma * noise).square())
     else:
@@ -129,6 +132,10 @@ class Student:
         """The images to ask the teachers about, as the next `step` with the same latents and labels has them."""
         with repeatable():
             return self.net(z, labels)
+
+    def about(self, labels: Tensor) -> Tensor:
+        """Which labels to ask about images of these labels: their own."""
+        return labels
 
     def step(self, z: Tensor, labels: Tensor, direction: Tensor) -> None:
         """Move the images of `z` and `labels` along `direction`."""

@@ -17,9 +17,12 @@ from sfumato.generators import KINDS
 from sfumato.generators.base import LAWS, Generator
 from sfumato.generators.labels import allot
 from sfumato.measure import histograms
+from sfumato.measure.critics import Critics
 from sfumato.measure.votes import Compression
+from sfumato.measure.witnesses import Witnesses
 from sfumato.privacy.plan import Plan, crossing, within
 from sfumato.privacy.samplers import Everyone, Poisson
+from sfumato.train.fields import FieldStudent, present
 from sfumato.train.student import RULES, Student
 
 if TYPE_CHECKING:
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
     from sfumato.types import DataSpec
 
 VOTES = "votes"
-CHOICES = {"order": ("code", "paper"), "rule": RULES, "law": LAWS, "generator": ("conv", "dcgan")}
+CHOICES = {"critic": ("network", "kernel"), "student": ("step", "field"), "order": ("code", "paper"), "rule": RULES,
+           "law": LAWS, "generator": ("conv", "dcgan")}  # fmt: skip
 
 
 def check(method: DataLens) -> None:
@@ -40,7 +44,7 @@ def check(method: DataLens) -> None:
     for name in (*counts, "critic_width", "critic_hidden"):
         if not 1 <= getattr(method, name) <= 1_000_000:
             raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(method, name)}.")
-    for name in ("sigma", "threshold", "clip", "blur", "warmup", "replay"):
+    for name in ("sigma", "threshold", "clip", "blur", "warmup", "replay", "shown", "finish"):
         if not 0 <= getattr(method, name) < 1e9:
             raise ValueError(f"Expected {name} of at least 0, found {name}={getattr(method, name)}.")
     for name in ("rate", "critic_rate", "share"):
@@ -48,6 +52,11 @@ def check(method: DataLens) -> None:
             raise ValueError(f"Expected {name} above 0 and up to 1, found {name}={getattr(method, name)}.")
     if not 0 <= method.average < 1:
         raise ValueError(f"Expected average from 0 to below 1, found average={method.average}.")
+    if method.student == "field" and (method.critic, method.compress, method.rule) != ("kernel", "unit", "mean"):
+        raise ValueError("Expected critic=kernel, compress=unit and rule=mean for student=field, found "
+                         f"critic={method.critic}, compress={method.compress}, rule={method.rule}.")  # fmt: skip
+    if method.student == "field" and method.shown < 1:
+        raise ValueError("Expected shown of at least 1 for student=field: images whose field is compared, found 0.")
     if method.batch < 2 and method.generator == "dcgan":
         raise ValueError("Expected batch of at least 2: the generator normalises over its batch.")
     if method.generator == "conv" and method.width % 8:
@@ -68,7 +77,7 @@ def plan(method: DataLens, votes: Compression, spec: DataSpec, budget: Budget, d
         sigma = crossings[VOTES].mechanism.std(bound)
         return Plan(
             method.name, method.settings(), spec, budget, crossings,
-            paper=datalens(method.topk, sigma, budget.delta, queries=queries), deviations=deviations,
+            paper=datalens(_entries(method, votes, spec), sigma, budget.delta, queries=queries), deviations=deviations,
             labels=histograms.describe(method.labels), warnings=_warnings(method, spec),
         )  # fmt: skip
 
@@ -82,6 +91,11 @@ def plan(method: DataLens, votes: Compression, spec: DataSpec, budget: Budget, d
         raise ValueError(f"Expected sigma large enough for one step of {method.batch} queries within epsilon "
                          f"{budget.epsilon:g}, found sigma={method.sigma:g}; raise sigma or lower batch.")  # fmt: skip
     return _with_facts(_fixed(at(noise, most // method.batch * method.batch), fraction, budget), method, votes, most)
+
+
+def _entries(method: DataLens, votes: Compression, spec: DataSpec) -> float:
+    """The k of the paper's formula; for a vote that the paper does not have, the one with its length."""
+    return votes.bound(spec.pixels).norm ** 2 if method.compress in ("lattice", "unit") else method.topk
 
 
 def _fixed(plan: Plan, fraction: float, budget: Budget) -> Plan:
@@ -100,7 +114,7 @@ def _with_facts(plan: Plan, method: DataLens, votes: Compression, most: int | No
 
     made = plan.crossings[VOTES]
     sigma = made.mechanism.std(made.bound)
-    by_paper = datalens_queries(method.topk, sigma, plan.budget.epsilon, plan.budget.delta)
+    by_paper = datalens_queries(_entries(method, votes, plan.data), sigma, plan.budget.epsilon, plan.budget.delta)
     facts = {"queries": made.times, "queries_max": most or made.times, "steps": made.times // method.batch,
              "sigma": sigma, "part": "the guarantee holds for all records of a teacher's part together"}  # fmt: skip
     return replace(plan, facts=facts, paper={**plan.paper, "queries_max": by_paper})
@@ -116,11 +130,33 @@ def _warnings(method: DataLens, spec: DataSpec) -> tuple[str, ...]:
     return tuple(found)
 
 
-def student(method: DataLens, spec: DataSpec, weights: Sequence[float] | None, run: Run) -> Student:
+def critics(method: DataLens, spec: DataSpec) -> Critics | Witnesses:
+    """What a teacher is."""
+    classes = len(spec.classes) if method.conditional else 0
+    if method.critic == "kernel":
+        fakes = 0 if method.student == "field" else method.batch + method.shown
+        return Witnesses(spec.shape, classes, bandwidth=method.bandwidth, fakes=fakes, draws=method.draws)
+    return Critics(
+        spec.shape, classes, width=method.critic_width, hidden=method.critic_hidden, norm=method.critic_norm,
+        heads=method.critic_heads, draws=method.draws, rate=method.critic_rate, moments=method.moments,
+        precision=method.precision,
+    )  # fmt: skip
+
+
+def student(
+    method: DataLens, spec: DataSpec, weights: Sequence[float] | None, run: Run, steps: int
+) -> Student | FieldStudent:
     """A fresh generator and the way it learns from votes."""
     net = fresh(method.generator, spec, weights, run, latent=method.latent, width=method.width, hidden=method.hidden,
                 law=method.law, conditional=method.conditional)  # fmt: skip
-    return Student(net, rate=method.rate, steps_per_query=method.fits, average=method.average, replay=method.replay)
+    if method.student == "field":
+        heard = present(spec.records / method.teachers, method.draws, net.label_weights)
+        width = critics(method, spec).width  # type: ignore[union-attr]
+        return FieldStudent(net, run, width=width, heard=heard if method.conditional else None, rate=method.rate,
+                            fits=method.fits, finish=method.finish, fakes=method.shown, total=steps, cross=method.cross,
+                            average=method.average)  # fmt: skip
+    return Student(net, rate=method.rate, steps_per_query=method.fits, average=method.average, replay=method.replay,
+                   total=steps if method.anneal else None)  # fmt: skip
 
 
 def fresh(
@@ -135,8 +171,18 @@ def fresh(
                            conditional=conditional, **more).to(run.device)  # fmt: skip
 
 
-def asked(net: Generator, batch: int, run: Run, step: int) -> tuple[Tensor, Tensor]:
+def asked(net: Generator, batch: int, run: Run, step: int, name: str = "fakes") -> tuple[Tensor, Tensor]:
     """Latents and labels of a step's fake images, in the public proportions of the labels as far as they go."""
-    random = run.generator("fakes", step)
+    random = run.generator(name, step)
     z = net.latents(batch, random)
     return z.to(run.device), allot(batch, net.label_weights, random).to(run.device)
+
+
+def shown(
+    method: DataLens, student: Student | FieldStudent, fakes: Tensor, labels: Tensor, run: Run, step: int
+) -> tuple[Tensor, Tensor]:
+    """The fakes that teachers learn from: those they are asked about, and more, which cost nothing."""
+    if not method.shown or method.student == "field":
+        return fakes, labels
+    z, y = asked(student.net, method.shown, run, step, "shown")
+    return torch.cat([fakes, student.fakes(z, y)]), torch.cat([labels, y])

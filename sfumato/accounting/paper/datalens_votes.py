@@ -7,7 +7,7 @@ import math
 from sfumato.accounting.paper.label import Claim, claim, mironov
 
 
-def datalens(k: int, sigma: float, delta: float, *, queries: int = 1) -> Claim:
+def datalens(k: float, sigma: float, delta: float, *, queries: int = 1) -> Claim:
     """Epsilon of `queries` synthetic samples: min over orders of 2 k lambda Q / sigma^2 + ln(1/delta) / (lambda - 1).
 
     >>> round(datalens(200, 5000, 1e-5)["epsilon"], 5)
@@ -20,7 +20,7 @@ def datalens(k: int, sigma: float, delta: float, *, queries: int = 1) -> Claim:
     return claim(mironov(2 * math.sqrt(k * queries) / sigma, delta), reason, queries=queries)
 
 
-def datalens_queries(k: int, sigma: float, epsilon: float, delta: float = 1e-5) -> int:
+def datalens_queries(k: float, sigma: float, epsilon: float, delta: float = 1e-5) -> int:
     """Most synthetic samples that theorem 3 allows.
 
     >>> datalens_queries(200, 5000, 1.0)

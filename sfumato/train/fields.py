@@ -1,0 +1,141 @@
+"""A generator that explains all votes on kernel slopes so far, rather than following the last ones.
+
+Teachers were asked at images x_j for the slope of a smoothed density of their own images of label y_j (see
+measure/witnesses.py); their mean vote, noise and all, is v_j. A generator with the data's law has the same slopes:
+
+    minimise over G   sum_j | p_y  slope at x_j of the mean over G's images g of label y of k(., g)  -  v_j |^2
+
+where p_y is the part of the teachers that have an image of the label, known from the public proportions of the labels.
+Each query stays of use for the whole run, so its noise averages out, and G may take any number of steps: all of it is
+post-processing of released votes.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from sfumato.generators.base import Generator
+from sfumato.generators.labels import allot
+from sfumato.measure.witnesses import shares, slopes
+from sfumato.train.average import Average
+from sfumato.train.student import repeatable
+
+if TYPE_CHECKING:
+    from sfumato.run.run import Run
+
+QUERIES = 2048  # of all so far, drawn for each step
+
+
+def present(size: float, draws: int, weights: Sequence[float]) -> tuple[float, ...]:
+    """For each label, the part of teachers of Poisson `size` who find it among the first `draws` of their images.
+
+    >>> [round(p, 3) for p in present(15.0, 1000, (0.1, 0.9))]
+    [0.777, 1.0]
+    """
+    found = []
+    for weight in weights:
+        none, left, law = 0.0, 1.0, math.exp(-size)
+        for count in range(draws):
+            none, left, law = none + law * (1 - weight) ** count, left - law, law * size / (count + 1)
+        found.append(1 - none - max(left, 0.0) * (1 - weight) ** draws)
+    return tuple(found)
+
+
+class FieldStudent:
+    """A generator, its optimiser, and all that was asked and answered.
+
+    Each query is followed by `fits` steps, the last one by `finish` more, in which the field of `fakes` fresh images
+    is compared with the votes. The rate falls along a cosine to nothing. With `cross` every other query asks about
+    another label than that of its images: what lies far from a label says as much about it as what lies near.
+    """
+
+    def __init__(
+        self, net: Generator, run: Run, *, width: float, heard: Sequence[float] | None, rate: float, fits: int,
+        finish: int, fakes: int, total: int, cross: bool = False, average: float = 0.0,
+    ) -> None:  # fmt: skip
+        self.net, self.run, self.width, self.fakes_each, self.cross = net.train(), run, width, fakes, cross
+        self.heard = torch.tensor(heard if heard is not None else [1.0] * len(net.classes), device=run.device)
+        self.conditional, self.rate, self.fits, self.finish, self.total = heard is not None, rate, fits, finish, total
+        self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.5, 0.999))
+        self.average = Average(net, average) if average else None
+        self.places: list[Tensor] = []
+        self.labels: list[Tensor] = []
+        self.votes: list[Tensor] = []
+        self.taken = 0
+
+    @torch.no_grad()
+    def fakes(self, z: Tensor, labels: Tensor) -> Tensor:
+        """The images to ask the teachers about."""
+        with repeatable():
+            return self.net(z, labels)
+
+    def about(self, labels: Tensor) -> Tensor:
+        """Which labels to ask about images of these labels."""
+        turn, others = divmod(len(self.votes), 2)[0], len(self.net.classes) - 1
+        if not (self.cross and self.conditional and others and len(self.votes) % 2):
+            return labels
+        return (labels + 1 + turn % others) % (others + 1)
+
+    def step(self, z: Tensor, labels: Tensor, votes: Tensor) -> None:
+        """Take in the mean votes (m, c, h, w) about the images of `z` and `labels`, and fit all of them."""
+        self.places.append(self.fakes(z, labels).flatten(1))
+        self.labels.append(self._told(self.about(labels)))
+        self.votes.append(votes.flatten(1))
+        for _ in range(self.fits + (self.finish if len(self.votes) == self.total else 0)):
+            self._fit(torch.cat(self.places), torch.cat(self.labels), torch.cat(self.votes))
+
+    def _told(self, labels: Tensor) -> Tensor:
+        return labels if self.conditional else torch.zeros_like(labels)
+
+    def _fit(self, places: Tensor, labels: Tensor, votes: Tensor) -> None:
+        """One step of the optimiser."""
+        random = self.run.generator("field", self.taken)
+        if len(places) > QUERIES:
+            some = torch.randperm(len(places), generator=random)[:QUERIES].to(places.device)
+            places, labels, votes = places[some], labels[some], votes[some]
+        z, own = self.net.latents(self.fakes_each, random), allot(self.fakes_each, self.net.label_weights, random)
+        z, own = z.to(places.device), own.to(places.device)
+        self.optimiser.param_groups[0]["lr"] = self.rate * self._pace()
+        self.optimiser.zero_grad(set_to_none=True)
+        with repeatable():
+            field = slopes(places, self.net(z, own).flatten(1), shares(labels, self._told(own)), self.width)
+            (self.heard[labels, None] * field - votes).square().sum(1).mean().backward()
+        self.optimiser.step()
+        self.taken += 1
+        if self.average:
+            self.average.update(self.net)
+
+    def _pace(self) -> float:
+        return 0.5 + 0.5 * math.cos(math.pi * min(1.0, self.taken / (self.total * self.fits + self.finish)))
+
+    def finished(self, random: torch.Generator | None = None) -> Generator:
+        """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""
+        net = copy.deepcopy(self.net)
+        if self.average:
+            self.average.put(net)
+        with repeatable():
+            net.settle(random or torch.Generator().manual_seed(0))
+        return net.eval()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it, for a checkpoint."""
+        return {
+            "net": self.net.state_dict(), "optimiser": self.optimiser.state_dict(),
+            "average": self.average and self.average.state_dict(), "places": list(self.places),
+            "labels": list(self.labels), "votes": list(self.votes), "taken": self.taken,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """From a checkpoint of a student with the same settings."""
+        self.net.load_state_dict(state["net"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.average:
+            self.average.load_state_dict(state["average"])
+        self.places, self.labels, self.votes = (list(state[name]) for name in ("places", "labels", "votes"))
+        self.taken = int(state["taken"])
