@@ -46,6 +46,14 @@ def test_directions_are_the_slopes_of_the_critic(shown):
         assert torch.allclose(team.directions(fakes, asked)[i], slope * unit, atol=1e-5)
 
 
+def test_the_width_may_change_with_an_update():
+    data = given()
+    wide = made(Witnesses(SHAPE, 2, bandwidth=0.5, draws=5), *data)
+    team = Witnesses(SHAPE, 2, bandwidth=0.25, draws=5).make(3, torch.Generator())
+    team.update(*data, 2.0)
+    assert torch.allclose(team.directions(*data[2:]), wide.directions(*data[2:]))
+
+
 def test_the_slope_of_a_density_is_at_most_one():
     random = torch.Generator().manual_seed(0)
     x, r = torch.randn(200, 16, generator=random), 0.2 * torch.randn(9, 16, generator=random)

@@ -5,7 +5,7 @@ import torch
 
 from sfumato import DataLens, Run
 from sfumato.generators.conv import ConvGenerator
-from sfumato.measure.witnesses import shares, slopes
+from sfumato.measure.witnesses import shares, slopes, turn
 from sfumato.train.fields import FieldStudent, present
 
 CLASSES = ("0", "1")
@@ -31,13 +31,14 @@ def ask(made, images, labels, step):
     random = torch.Generator().manual_seed(step)
     z, y = made.net.latents(10, random), torch.arange(10) % 2
     about = made.about(y)
-    made.step(z, y, slopes(made.fakes(z, y).flatten(1), images, shares(about, labels), made.width).view(10, 1, 8, 8))
+    width = made.width * turn(step, made.octaves)
+    made.step(z, y, slopes(made.fakes(z, y).flatten(1), images, shares(about, labels), width).view(10, 1, 8, 8))
 
 
-@pytest.mark.parametrize("cross", [False, True])
-def test_it_finds_images_with_the_slopes_that_it_was_told(cross):
+@pytest.mark.parametrize("changes", [{}, {"cross": True}, {"octaves": 1.0}])
+def test_it_finds_images_with_the_slopes_that_it_was_told(changes):
     images, labels = data()
-    made = student(Run(), cross=cross)
+    made = student(Run(), **changes)
     for t in range(12):
         ask(made, images, labels, t)
     net = made.finished()

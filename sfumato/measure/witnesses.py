@@ -36,6 +36,15 @@ def slopes(x: Tensor, others: Tensor, weights: Tensor, width: Tensor | float) ->
     return pull @ others - pull.sum(-1, keepdim=True) * x
 
 
+def turn(step: int, octaves: float) -> float:
+    """What a kernel's width is multiplied by at a step: four widths over `octaves` in turn, wide first, two steps each.
+
+    >>> [round(turn(step, 1.0), 2) for step in (0, 1, 2, 4, 6, 8)]
+    [1.41, 1.41, 1.12, 0.89, 0.71, 1.41]
+    """
+    return float(2 ** (octaves * (0.5 - step // 2 % 4 / 3)))
+
+
 def shares(labels: Tensor, of: Tensor) -> Tensor:
     """(..., m, n): one over the number of entries of `of` (..., n) that have the label of a row, and 0 for the rest."""
     same = (labels[..., :, None] == of[..., None, :]).float()
@@ -81,11 +90,16 @@ class Crowd:
         self.recipe, self.count = recipe, count
         self.images = torch.zeros(count, recipe.draws, math.prod(recipe.shape), device=device)
         self.labels = torch.full((count, recipe.draws), -1, device=device)
+        self.width = torch.tensor(recipe.width, device=device)
         self.fakes = torch.zeros(recipe.fakes, self.images.shape[2], device=device)
         self.fake_labels = torch.full((recipe.fakes,), -1, device=device)
 
-    def update(self, images: Tensor, labels: Tensor, fakes: Tensor, fake_labels: Tensor) -> None:
-        """Look at each teacher's own images (count, draws, c, h, w), and at the fakes that are shared by all."""
+    def update(self, images: Tensor, labels: Tensor, fakes: Tensor, fake_labels: Tensor, times: float = 1.0) -> None:
+        """Look at each teacher's own images (count, draws, c, h, w), and at the fakes that are shared by all.
+
+        The kernel's width is from now on `times` that of the recipe.
+        """
+        self.width.fill_(times * self.recipe.width)
         self.images.copy_(images.flatten(2))
         self.labels.copy_(self._place(labels))
         if self.recipe.fakes:
@@ -96,9 +110,9 @@ class Crowd:
         """The slope of each D_i in the fakes: (count, m, c h w)."""
         x, asked = fakes.flatten(1), self._place(labels)
         weights = shares(asked.expand(self.count, -1), self.labels)
-        found = slopes(x.expand(self.count, -1, -1), self.images, weights, self.recipe.width)
+        found = slopes(x.expand(self.count, -1, -1), self.images, weights, self.width)
         if self.recipe.fakes:
-            found -= slopes(x, self.fakes, shares(asked, self.fake_labels), self.recipe.width)
+            found -= slopes(x, self.fakes, shares(asked, self.fake_labels), self.width)
         return found.where((weights > 0).any(2, keepdim=True), 0)
 
     def _place(self, labels: Tensor) -> Tensor:
@@ -107,13 +121,14 @@ class Crowd:
     def some(self, which: Tensor) -> Crowd:
         """Some of the teachers, to be asked and not to be taught."""
         few = Crowd(self.recipe, 1, str(self.images.device))
-        few.count, few.fakes, few.fake_labels = len(which), self.fakes, self.fake_labels
+        few.count, few.width, few.fakes, few.fake_labels = len(which), self.width, self.fakes, self.fake_labels
         few.images, few.labels = (t[which.to(t.device)] for t in (self.images, self.labels))
         return few
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that changes. Private."""
-        return {"images": self.images, "labels": self.labels, "fakes": self.fakes, "fake_labels": self.fake_labels}
+        names = ("images", "labels", "width", "fakes", "fake_labels")
+        return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state_dict` of a block of the same recipe and size."""

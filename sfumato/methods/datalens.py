@@ -94,6 +94,7 @@ class DataLens(Method):
     critic_heads: bool = False  # a last layer of its own for each label
     critic_rate: float = 1e-3
     bandwidth: float = 0.25  # of critic="kernel", in grey levels a pixel
+    octaves: float = 0.0  # of critic="kernel": its widths in turn
     precision: str = "tf32"
     moments: str = "float32"
 
@@ -136,10 +137,10 @@ class DataLens(Method):
         for t in run.steps(steps, student=student, teachers=teachers, strip=strip):
             z, y = voting.asked(student.net, self.batch, run, t)
             x, about = student.fakes(z, y), student.about(y)
-            fakes, moves = voting.shown(self, student, x, y, run, t), []
+            lesson, moves = voting.lesson(self, student, x, y, run, t), []
             for j in range(0, self.batch, m):
                 for _ in range(self.updates if t or j else self.warmup + self.updates):
-                    barrier.train(teachers, *fakes)
+                    barrier.train(teachers, *lesson)
                 moves.append(voted(x, about, j))
             student.step(z, y, torch.cat(moves))
             strip.look(t, steps, student.finished)

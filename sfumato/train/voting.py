@@ -19,7 +19,7 @@ from sfumato.generators.labels import allot
 from sfumato.measure import histograms
 from sfumato.measure.critics import Critics
 from sfumato.measure.votes import Compression
-from sfumato.measure.witnesses import Witnesses
+from sfumato.measure.witnesses import Witnesses, turn
 from sfumato.privacy.plan import Plan, crossing, within
 from sfumato.privacy.samplers import Everyone, Poisson
 from sfumato.train.fields import FieldStudent, present
@@ -44,7 +44,7 @@ def check(method: DataLens) -> None:
     for name in (*counts, "critic_width", "critic_hidden"):
         if not 1 <= getattr(method, name) <= 1_000_000:
             raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(method, name)}.")
-    for name in ("sigma", "threshold", "clip", "blur", "warmup", "replay", "shown", "finish"):
+    for name in ("sigma", "threshold", "clip", "blur", "warmup", "replay", "shown", "finish", "octaves"):
         if not 0 <= getattr(method, name) < 1e9:
             raise ValueError(f"Expected {name} of at least 0, found {name}={getattr(method, name)}.")
     for name in ("rate", "critic_rate", "share"):
@@ -154,7 +154,7 @@ def student(
         width = critics(method, spec).width  # type: ignore[union-attr]
         return FieldStudent(net, run, width=width, heard=heard if method.conditional else None, rate=method.rate,
                             fits=method.fits, finish=method.finish, fakes=method.shown, total=steps, cross=method.cross,
-                            average=method.average)  # fmt: skip
+                            octaves=method.octaves, average=method.average)  # fmt: skip
     return Student(net, rate=method.rate, steps_per_query=method.fits, average=method.average, replay=method.replay,
                    total=steps if method.anneal else None)  # fmt: skip
 
@@ -178,11 +178,11 @@ def asked(net: Generator, batch: int, run: Run, step: int, name: str = "fakes") 
     return z.to(run.device), allot(batch, net.label_weights, random).to(run.device)
 
 
-def shown(
+def lesson(
     method: DataLens, student: Student | FieldStudent, fakes: Tensor, labels: Tensor, run: Run, step: int
-) -> tuple[Tensor, Tensor]:
-    """The fakes that teachers learn from: those they are asked about, and more, which cost nothing."""
-    if not method.shown or method.student == "field":
-        return fakes, labels
-    z, y = asked(student.net, method.shown, run, step, "shown")
-    return torch.cat([fakes, student.fakes(z, y)]), torch.cat([labels, y])
+) -> tuple[Tensor | float, ...]:
+    """What teachers learn from beside their own: the fakes they are asked about, more fakes, the kernel's width."""
+    if method.shown and method.student == "step":
+        z, y = asked(student.net, method.shown, run, step, "shown")
+        fakes, labels = torch.cat([fakes, student.fakes(z, y)]), torch.cat([labels, y])
+    return (fakes, labels, turn(step, method.octaves)) if method.critic == "kernel" else (fakes, labels)
