@@ -133,7 +133,7 @@ def test_a_block_goes_on_from_its_state(recipe):
         b.update(*given)
     assert all(torch.equal(tensor, copy.state_dict()[name]) for name, tensor in block.state_dict().items())
     assert int(copy.state_dict()["step"]) == 2
-    with pytest.raises(ValueError, match="Expected the state of 4 teachers"):
+    with pytest.raises(ValueError, match="Expected the state of 4 critics"):
         recipe.make(4, torch.Generator()).load_state_dict(block.state_dict())
 
 
@@ -217,7 +217,7 @@ def test_bfloat16_products_point_the_same_way():
 
 def test_no_setting_of_torch_is_left_changed():
     before = torch.get_float32_matmul_precision()
-    with teachers._precision(SMALL, torch.device("cuda")):
+    with teachers.precision(SMALL, torch.device("cuda")):
         assert torch.get_float32_matmul_precision() == "high"
     assert torch.get_float32_matmul_precision() == before and torch.is_grad_enabled()
 

@@ -87,7 +87,7 @@ class Stacked:
         rate = self.recipe.rate / (1 - b1**self.step)
         numbers = [(1 - b2**self.step) ** -0.5 / rate, ADAM_EPSILON / rate, self.step * GOLDEN % 65536]
         scalars = torch.tensor(numbers, dtype=torch.float64).to(images.device)  # numbers would be compiled in
-        with _precision(self.recipe, images.device):
+        with precision(self.recipe, images.device):
             for part in self._tiles():
                 weights = _part(self.weights, part)
                 sets = [(images[part], labels[part]), (fakes[None], fake_labels[None])]
@@ -98,7 +98,7 @@ class Stacked:
     def directions(self, fakes: Tensor, labels: Tensor) -> Tensor:
         """Minus the gradient of each teacher's mean softplus(-D(fake)) in the fakes: (count, m, c h w)."""
         found = [fakes.new_empty(0, len(fakes), fakes[0].numel())]
-        with _precision(self.recipe, fakes.device):
+        with precision(self.recipe, fakes.device):
             for part in self._tiles():
                 given = (fakes[None], labels[None])
                 weights = _part(self.weights, part)
@@ -114,23 +114,16 @@ class Stacked:
 
     def scores(self, images: Tensor, labels: Tensor) -> Tensor:
         """D of (count, n, c, h, w), each row one batch of its teacher, or of (1, n, c, h, w), shared: (count, n)."""
-        with _precision(self.recipe, images.device):
+        with precision(self.recipe, images.device):
             return Pass(self.recipe, 1, self.inside, self.weights, [(images, labels)]).scores
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that changes: weights, moments and the number of steps. Private."""
-        groups = {"weights": self.weights, "first": self.first, "second": self.second}
-        flat = {f"{group}.{name}": tensor for group, tensors in groups.items() for name, tensor in tensors.items()}
-        return flat | {"step": torch.tensor(self.step)}
+        return state_of(self)
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from `state_dict` of a block of the same recipe and size."""
-        own = self.state_dict()
-        if state.keys() != own.keys() or any(state[name].shape != own[name].shape for name in own):
-            raise ValueError(f"Expected the state of {self.count} teachers of {self.recipe}, found another.")
-        self.step = int(state["step"])
-        for name in own.keys() - {"step"}:
-            own[name].copy_(state[name])
+        restore(self, state)
 
     def _tiles(self) -> Iterator[slice]:
         size = max(1, self.tuning.tile // self.recipe.bytes(1))
@@ -148,13 +141,30 @@ class Stacked:
         return work(*given)
 
 
+def state_of(block: Any) -> dict[str, Tensor]:
+    """Weights, moments and the number of steps of a block of critics, by name. Private."""
+    groups = {"weights": block.weights, "first": block.first, "second": block.second}
+    flat = {f"{group}.{name}": tensor for group, tensors in groups.items() for name, tensor in tensors.items()}
+    return flat | {"step": torch.tensor(block.step)}
+
+
+def restore(block: Any, state: dict[str, Tensor]) -> None:
+    """Set a block of critics to `state_of` one of the same recipe and size."""
+    own = state_of(block)
+    if state.keys() != own.keys() or any(state[name].shape != own[name].shape for name in own):
+        raise ValueError(f"Expected the state of {block.count} critics of {block.recipe}, found another.")
+    block.step = int(state["step"])
+    for name in own.keys() - {"step"}:
+        own[name].copy_(state[name])
+
+
 @cache
 def _fused(work: Callable[..., Any]) -> Callable[..., Any]:
     return torch.compile(work, dynamic=False, fullgraph=True, backend=BACKEND)
 
 
 @contextmanager
-def _precision(recipe: Critics, device: torch.device) -> Iterator[None]:
+def precision(recipe: Any, device: torch.device) -> Iterator[None]:
     """Matrix products of float32 as asked, for as long as the block lasts."""
     before = torch.get_float32_matmul_precision()
     if device.type == "cuda":

@@ -20,12 +20,13 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from sfumato.measure.teachers import chunk_for, precision, restore, state_of
 
 SLOPE, TINY, ADAM_EPSILON = 0.2, 1e-12, 1e-8
 LAYERS = ("first", "second", "dense")
@@ -96,8 +97,6 @@ class SteepCritics:
 
     def block(self, parts: int, device: str) -> int:
         """How many of `parts` critics make a block."""
-        from sfumato.measure.teachers import chunk_for
-
         return chunk_for(self, device, parts)  # type: ignore[arg-type]
 
     def held(self, count: int) -> int:
@@ -135,7 +134,7 @@ class Steep:
         """
         self.step += 1
         at, weight, share = _partners(labels, fake_labels, self.step)
-        with _precision(self.recipe, images.device):
+        with precision(self.recipe, images.device):
             for part in self._tiles(4 * images.shape[1]):
                 weights = {name: w[part] for name, w in self.weights.items()}
                 given = images[part], fakes[at[part]], labels[part], weight[part], share
@@ -143,7 +142,7 @@ class Steep:
 
     def directions(self, fakes: Tensor, labels: Tensor) -> Tensor:
         """The gradient of each critic's mean score in the fakes: (count, m, c h w)."""
-        with _precision(self.recipe, fakes.device):
+        with precision(self.recipe, fakes.device):
             found = [fakes.new_empty(0, len(fakes), fakes[0].numel())]
             for part in self._tiles(len(fakes)):
                 way = Way(self.recipe, {n: w[part] for n, w in self.weights.items()}, fakes[None], labels[None])
@@ -154,7 +153,7 @@ class Steep:
         """s of (count, n, c, h, w), or of (1, n, c, h, w), shared: (count, n)."""
         rows = lambda x, part: x if len(x) == 1 else x[part]  # noqa: E731
         found = [images.new_empty(0, images.shape[1])]
-        with _precision(self.recipe, images.device):
+        with precision(self.recipe, images.device):
             for part in self._tiles(images.shape[1]):
                 weights = {n: w[part] for n, w in self.weights.items()}
                 found.append(Way(self.recipe, weights, rows(images, part), rows(labels, part)).scores)
@@ -169,18 +168,11 @@ class Steep:
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that changes. Private."""
-        groups = {"weights": self.weights, "first": self.first, "second": self.second}
-        flat = {f"{group}.{name}": tensor for group, tensors in groups.items() for name, tensor in tensors.items()}
-        return flat | {"step": torch.tensor(self.step)}
+        return state_of(self)
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from `state_dict` of a block of the same recipe and size."""
-        own = self.state_dict()
-        if state.keys() != own.keys() or any(state[name].shape != own[name].shape for name in own):
-            raise ValueError(f"Expected the state of {self.count} critics of {self.recipe}, found another.")
-        self.step = int(state["step"])
-        for name in own.keys() - {"step"}:
-            own[name].copy_(state[name])
+        restore(self, state)
 
     def _tiles(self, images: int) -> Iterator[slice]:
         """Critics to work on at once, each with so many images on their way."""
@@ -303,17 +295,3 @@ def _uncolumned(columns: Tensor, side: tuple[int, int]) -> Tensor:
         blocks[:, :, i : i + high, j : j + wide] += piece
     pixels = blocks.unflatten(4, (2, 2, -1)).transpose(3, 4).flatten(4, 5).flatten(2, 3)
     return pixels[:, :, 1 : side[0] + 1, 1 : side[1] + 1]
-
-
-@contextmanager
-def _precision(recipe: SteepCritics, device: torch.device) -> Iterator[None]:
-    """Matrix products as asked, without automatic differentiation, for as long as the block lasts."""
-    before = torch.get_float32_matmul_precision()
-    if device.type == "cuda":
-        torch.set_float32_matmul_precision("highest" if recipe.precision == "float32" else "high")
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        if device.type == "cuda":
-            torch.set_float32_matmul_precision(before)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from sfumato.generators.base import Generator
 
 
 class Average:
@@ -46,3 +50,25 @@ class Average:
         self.count = int(state["count"])
         for name, value in state["weights"].items():
             self.weights[name].copy_(value)
+
+
+def finished(net: Generator, average: Average | None, random: torch.Generator | None = None) -> Generator:
+    """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""
+    net = copy.deepcopy(net)
+    if average:
+        average.put(net)
+    with repeatable():
+        net.settle(random or torch.Generator().manual_seed(0))
+    return net.eval()
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Convolutions on a GPU by algorithms that give the same answer each time."""
+    cudnn = torch.backends.cudnn
+    before = cudnn.deterministic, cudnn.benchmark
+    cudnn.deterministic, cudnn.benchmark = True, False
+    try:
+        yield
+    finally:
+        cudnn.deterministic, cudnn.benchmark = before

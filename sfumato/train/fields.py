@@ -12,7 +12,6 @@ post-processing of released votes.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,8 +22,7 @@ from torch import Tensor
 from sfumato.generators.base import Generator
 from sfumato.generators.labels import allot
 from sfumato.measure.witnesses import shares, slopes, turn
-from sfumato.train.average import Average
-from sfumato.train.student import repeatable
+from sfumato.train.average import Average, finished, repeatable
 
 if TYPE_CHECKING:
     from sfumato.run.run import Run
@@ -122,12 +120,7 @@ class FieldStudent:
 
     def finished(self, random: torch.Generator | None = None) -> Generator:
         """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""
-        net = copy.deepcopy(self.net)
-        if self.average:
-            self.average.put(net)
-        with repeatable():
-            net.settle(random or torch.Generator().manual_seed(0))
-        return net.eval()
+        return finished(self.net, self.average, random)
 
     def state_dict(self) -> dict[str, Any]:
         """All of it, for a checkpoint."""

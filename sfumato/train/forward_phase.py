@@ -31,9 +31,9 @@ from sfumato.measure.largest import Largest
 from sfumato.privacy.bounds import BoundedSum
 from sfumato.run.preview import Strip
 from sfumato.run.run import Run
+from sfumato.train.average import repeatable
 from sfumato.train.losses import OBJECTIVES
 from sfumato.train.players import Labelled, Players
-from sfumato.train.student import repeatable
 
 AGGREGATE, CONV1, CONV2 = "aggregate", "conv1", "conv2"  # the crossings
 GAME = OBJECTIVES["nonsaturating"]

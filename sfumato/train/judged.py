@@ -6,7 +6,6 @@ never. Everything here is post-processing: remembered batches, more steps and av
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -16,8 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sfumato.generators.base import Generator
-from sfumato.train.average import Average
-from sfumato.train.student import repeatable
+from sfumato.train.average import Average, finished, repeatable
 
 TARGETS = ("majority", "share", "rank")
 
@@ -120,12 +118,7 @@ class Judged:
 
     def finished(self, random: torch.Generator | None = None) -> Generator:
         """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""
-        net = copy.deepcopy(self.net)
-        if self.average:
-            self.average.put(net)
-        with repeatable():
-            net.settle(random or torch.Generator().manual_seed(0))
-        return net.eval()
+        return finished(self.net, self.average, random)
 
     def state_dict(self) -> dict[str, Any]:
         """All of it, for a checkpoint."""

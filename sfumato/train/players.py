@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from sfumato.generators.base import Generator
 from sfumato.measure.gradients import assign
-from sfumato.train.average import Average
+from sfumato.train.average import Average, repeatable
 from sfumato.train.losses import Objective
-from sfumato.train.student import repeatable
 from sfumato.train.voting import asked
 
 if TYPE_CHECKING:

@@ -11,10 +11,8 @@ averaging cost no privacy.
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -22,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sfumato.generators.base import Generator
-from sfumato.train.average import Average
+from sfumato.train.average import Average, finished, repeatable
 
 RULES = ("sign", "soft", "tanh", "shrunk", "mean")
 REPLAYED = ("target", "direction")
@@ -172,12 +170,7 @@ class Student:
 
     def finished(self, random: torch.Generator | None = None) -> Generator:
         """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""
-        net = copy.deepcopy(self.net)
-        if self.average:
-            self.average.put(net)
-        with repeatable():
-            net.settle(random or torch.Generator().manual_seed(0))
-        return net.eval()
+        return finished(self.net, self.average, random)
 
     def state_dict(self) -> dict[str, Any]:
         """All of it, for a checkpoint."""
@@ -197,15 +190,3 @@ class Student:
             self.average.load_state_dict(state["average"])
         self.memory = [dict(batch) for batch in state["memory"]]
         self.queries = int(state["queries"])
-
-
-@contextmanager
-def repeatable() -> Iterator[None]:
-    """Convolutions on a GPU by algorithms that give the same answer each time."""
-    cudnn = torch.backends.cudnn
-    before = cudnn.deterministic, cudnn.benchmark
-    cudnn.deterministic, cudnn.benchmark = True, False
-    try:
-        yield
-    finally:
-        cudnn.deterministic, cudnn.benchmark = before
