@@ -54,7 +54,7 @@ TABLE = (
         framework="PATE",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="dp-hp",
