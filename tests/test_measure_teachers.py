@@ -208,11 +208,23 @@ def test_a_dithered_number_is_one_of_its_neighbours():
 def test_bfloat16_products_point_the_same_way():
     block, (_, _, fakes, labels) = block_of(SMALL, 40), data_for(SMALL, fakes=15)
     exact = block.directions(fakes, labels)
-    block.recipe = dataclasses.replace(SMALL, precision="bfloat16")
-    close = block.directions(fakes, labels)
+    short = block_of(dataclasses.replace(SMALL, precision="bfloat16"), 40)
+    short.load_state_dict(block.state_dict())
+    close = short.directions(fakes, labels)
     cosine = functional.cosine_similarity(close.flatten(1), exact.flatten(1), dim=1)
     # Of a few teachers, a unit at the kink of a leaky ReLU falls on the other side: all is asked of half of them.
     assert close.dtype == torch.float32 and 0.995 < cosine.median() < 0.99999 and cosine.min() > 0.5
+
+
+def test_the_rounded_copy_follows_the_weights():
+    recipe = dataclasses.replace(SMALL, precision="bfloat16")
+    block, data = block_of(recipe, 6), data_for(recipe, count=6)
+    before = block.rounded["dense"].clone()
+    block.update(*data)
+    assert torch.equal(block.rounded["dense"], block.weights["dense"].bfloat16())
+    assert not torch.equal(block.rounded["dense"], before) and not block_of(SMALL, 6).rounded
+    few = block.some(torch.tensor([4, 1]))
+    assert torch.equal(few.directions(*data[2:]), block.directions(*data[2:])[[4, 1]])
 
 
 def test_no_setting_of_torch_is_left_changed():

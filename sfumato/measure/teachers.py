@@ -73,6 +73,7 @@ class Stacked:
         kind = torch.bfloat16 if recipe.moments == "bfloat16" else weights["last"].dtype
         self.first = {name: torch.zeros_like(w, dtype=kind) for name, w in weights.items()}
         self.second = {name: torch.zeros_like(w, dtype=kind) for name, w in weights.items()}
+        self.rounded = self._rounded()
         self.inside = recipe.inside(0).to(device), recipe.inside(1).to(device)
         self.tuning = TUNING[device.type]
 
@@ -89,11 +90,10 @@ class Stacked:
         scalars = torch.tensor(numbers, dtype=torch.float64).to(images.device)  # numbers would be compiled in
         with precision(self.recipe, images.device):
             for part in self._tiles():
-                weights = _part(self.weights, part)
                 sets = [(images[part], labels[part]), (fakes[None], fake_labels[None])]
-                grads = self._call(_gradients, self.recipe, self.tuning.align, self.inside, weights, sets)
-                moments = _part(self.first, part), _part(self.second, part)
-                self._call(_adam, weights, grads, *moments, scalars, b1, b2)
+                grads = self._call(_gradients, self.recipe, self.tuning.align, self.inside, self._seen(part), sets)
+                state = [_part(kind, part) for kind in (self.weights, self.first, self.second, self.rounded)]
+                self._call(_adam, grads, *state, scalars, b1, b2)
 
     def directions(self, fakes: Tensor, labels: Tensor) -> Tensor:
         """Minus the gradient of each teacher's mean softplus(-D(fake)) in the fakes: (count, m, c h w)."""
@@ -101,21 +101,23 @@ class Stacked:
         with precision(self.recipe, fakes.device):
             for part in self._tiles():
                 given = (fakes[None], labels[None])
-                weights = _part(self.weights, part)
-                found.append(self._call(_directions, self.recipe, self.tuning.align, self.inside, weights, given))
+                way = self.recipe, self.tuning.align, self.inside, self._seen(part)
+                found.append(self._call(_directions, *way, given))
         return torch.cat(found) if len(found) > 2 else found[-1]
 
     def some(self, which: Tensor) -> Stacked:
         """Some of the teachers, to be asked and not to be taught."""
         few = copy.copy(self)
-        few.weights = {name: w[which.to(w.device)] for name, w in self.weights.items()}
+        few.weights, few.rounded = (
+            {name: w[which.to(w.device)] for name, w in kind.items()} for kind in (self.weights, self.rounded)
+        )
         few.count, few.first, few.second = len(which), {}, {}
         return few
 
     def scores(self, images: Tensor, labels: Tensor) -> Tensor:
         """D of (count, n, c, h, w), each row one batch of its teacher, or of (1, n, c, h, w), shared: (count, n)."""
         with precision(self.recipe, images.device):
-            return Pass(self.recipe, 1, self.inside, self.weights, [(images, labels)]).scores
+            return Pass(self.recipe, 1, self.inside, self._seen(slice(None)), [(images, labels)]).scores
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that changes: weights, moments and the number of steps. Private."""
@@ -124,6 +126,18 @@ class Stacked:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from `state_dict` of a block of the same recipe and size."""
         restore(self, state)
+        self.rounded = self._rounded()
+
+    def _rounded(self) -> Weights:
+        """The linear layer's weights as products of bfloat16 read them, four times a step of the student.
+
+        Adam, which has them at hand, rounds them again.
+        """
+        return {"dense": self.weights["dense"].bfloat16()} if self.recipe.precision == "bfloat16" else {}
+
+    def _seen(self, part: slice) -> Weights:
+        """Weights of some teachers, rounded where products read them so."""
+        return _part(self.weights | self.rounded, part)
 
     def _tiles(self) -> Iterator[slice]:
         size = max(1, self.tuning.tile // self.recipe.bytes(1))
@@ -221,8 +235,8 @@ class Pass:
         self.middle, self.middle_norm = self._norm(z[..., :b].to(self.exact), "second")
         dense, label = self.weights["dense"], self.condition
         spare = dense.shape[1] - self.middle[0, 0].numel() - label.shape[2]
-        self.flat = torch.cat([self.middle.flatten(2), functional.pad(label, (0, spare))], 2)
-        high, self.high_norm = self._norm(torch.bmm(self.flat, dense)[:, :, None], "dense")
+        self.flat = torch.cat([self.middle.flatten(2), functional.pad(label, (0, spare))], 2).to(dense.dtype)
+        high, self.high_norm = self._norm(torch.bmm(self.flat, dense)[:, :, None].to(self.exact), "dense")
         self.high = torch.cat([high[:, :, 0], label], 2)
         constant = torch.bmm(label, self.weights["last"][:, self.recipe.hidden :, None])[..., 0]
         return constant + (high[:, :, 0] * self._head()).sum(2)
@@ -294,8 +308,8 @@ class Pass:
         grad = self._norm_back(grad, self.high[:, :, None, :hidden], self.high_norm, "dense")[:, :, 0]
         if learn:
             self.grads["dense"] = torch.bmm(self.flat.to(self.kind).mT, grad.to(self.kind))
-        below = torch.bmm(grad, dense.mT)[..., : self.middle[0, 0].numel()].unflatten(2, self.middle.shape[2:])
-        grad = self._norm_back(below, self.middle, self.middle_norm, "second").to(self.kind)
+        below = torch.bmm(grad.to(dense.dtype), dense.mT)[..., : self.middle[0, 0].numel()].to(self.exact)
+        grad = self._norm_back(below.unflatten(2, self.middle.shape[2:]), self.middle, self.middle_norm, "second").to(self.kind)
         if learn:
             self._learn(grad, 1, [self.windows])
         grad = _to_input(grad.view(self.count, n, *rest, b), self._turned("second"), half, self.align)
@@ -361,8 +375,9 @@ def _directions(recipe: Critics, align: int, inside: Any, weights: Weights, fake
 
 
 def _adam(
-    weights: Weights, grads: Weights, first: Weights, second: Weights, scalars: Tensor, beta1: float, beta2: float
-) -> None:
+    grads: Weights, weights: Weights, first: Weights, second: Weights, rounded: Weights, scalars: Tensor,
+    beta1: float, beta2: float,
+) -> None:  # fmt: skip
     """One step in place (Kingma and Ba 2015): w -= m / (a sqrt(v) + b), `scalars` being a, b and the dither."""
     a, b = scalars[:2].to(weights["last"].dtype)
     for name, w in weights.items():
@@ -374,6 +389,8 @@ def _adam(
         else:
             new_m, new_v = m.lerp_(g, 1 - beta1), v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
         w.addcdiv_(new_m, new_v.sqrt().mul_(a).add_(b), value=-1)
+        if name in rounded:
+            rounded[name].copy_(w)
 
 
 def _dithered(x: Tensor, offset: Tensor) -> Tensor:
