@@ -7,18 +7,17 @@ On a CPU, one thread: stacked teachers against a loop over the same teachers as 
 paper (0.556 M parameters) rather than a small one; it is what CUDA is for.
 
 The least traffic of one teacher of the paper is counted by `traffic`. Of an update: weights read forth and back, their
-gradient written and read, weights and moments changed, short ones of the linear layer kept beside them; windows of the second convolution written once and read twice,
-those of its gradient written and read; a few passes over the maps. For 4000 teachers, at the 4.3 TB/s of a copy on an
-H200 (counted, not measured):
+gradient written and read, weights and moments changed, short weights kept beside long ones; windows of the second
+convolution written once and read twice, those of its gradient written and read; a few passes over the maps. For 4000
+teachers, at the 4.3 TB/s of a copy on an H200 (counted, not measured):
 
     products   moments    traffic   floor    state      beside, in blocks of 1000
     tf32       float32    339 GB    79 ms    26.7 GB    9.8 GB
     tf32       bfloat16   304 GB    71 ms    17.8 GB    9.8 GB
     bfloat16   float32    241 GB    56 ms    31.0 GB    6.6 GB
-    bfloat16   bfloat16   206 GB    48 ms    22.0 GB    6.6 GB
+    bfloat16   bfloat16   188 GB    44 ms    22.0 GB    6.6 GB
 
-A product for the linear layer's gradient that applies Adam before it stores would save 36 GB more (18 GB where the
-gradient is short); it is not written.
+Where both are bfloat16 the gradient of the linear layer is not stored at all (`sfumato/measure/slim.py`).
 """
 
 from __future__ import annotations
@@ -154,11 +153,11 @@ def blocks_of(recipe: Critics, count: int, device: str, chunk: int | None = None
 def traffic(recipe: Critics) -> int:
     """Bytes that a generator step of one teacher moves at least (see above)."""
     (a, b), (_, first, second), n = recipe.maps, recipe.positions, recipe.draws + FAKES
-    e, moments = 2 if recipe.precision == "bfloat16" else 4, 8 if recipe.moments == "bfloat16" else 16
-    windows, back = 25 * a * second, 9 * b * second
-    update = (8 + 4 * e + (2 if e == 2 else 0) + moments) * recipe.parameters + n * e * (
-        3 * windows + 2 * back + 3 * 25 * recipe.shape[0] * first
-    )
+    short, rounded = recipe.precision == "bfloat16", recipe.moments == "bfloat16"
+    e, windows, back = 2 if short else 4, 25 * a * second, 9 * b * second
+    grads = 0 if short and rounded else 2 * e
+    each = 2 * e + grads + 8 + (8 if rounded else 16) + (2 if short else 0)  # read, gradient, changed, moments, copy
+    update = each * recipe.parameters + n * e * (3 * windows + 2 * back + 3 * 25 * recipe.shape[0] * first)
     maps = n * (5 * e * a * first + 4 * 8 * b * second)
     directions = 2 * e * recipe.parameters + FAKES * e * (2 * windows + 2 * back + 2 * 9 * a * first) + maps // 3
     return 2 * (update + maps) + directions

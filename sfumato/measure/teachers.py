@@ -28,11 +28,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from sfumato.measure import slim
 from sfumato.measure.critics import TAPS, Critics
+from sfumato.measure.slim import GOLDEN
 from sfumato.measure.windows import filled, windows
 
 SLOPE, EPSILON, ADAM_EPSILON = 0.2, 1e-5, 1e-8
-GOLDEN = 40503  # 2^16 over the golden ratio
 Weights = dict[str, Tensor]
 
 
@@ -91,9 +92,14 @@ class Stacked:
         with precision(self.recipe, images.device):
             for part in self._tiles():
                 sets = [(images[part], labels[part]), (fakes[None], fake_labels[None])]
-                grads = self._call(_gradients, self.recipe, self.tuning.align, self.inside, self._seen(part), sets)
                 state = [_part(kind, part) for kind in (self.weights, self.first, self.second, self.rounded)]
-                self._call(_adam, grads, *state, scalars, b1, b2)
+                linear = [kind["dense"] for kind in state if "dense" in kind]
+                kernel = slim.working(images.device) if slim.fits(linear, images.shape[1] + len(fakes)) else None
+                way = self.recipe, self.tuning.align, self.inside, self._seen(part)
+                grads, factors = self._call(_gradients, *way, sets, kernel is None)
+                self._call(adam, grads, *state, scalars, b1, b2)
+                if kernel is not None:
+                    slim.descend(kernel, *factors, linear, scalars, b1, b2)
 
     def directions(self, fakes: Tensor, labels: Tensor) -> Tensor:
         """Minus the gradient of each teacher's mean softplus(-D(fake)) in the fakes: (count, m, c h w)."""
@@ -232,10 +238,11 @@ class Pass:
         self.low = torch.cat(low, 1)
         self.windows = windows(self.low, 5, 2, 2, self.align)
         z = self._labelled(torch.bmm(self.windows, self._matrix("second")), self._table(1), self.labels)
-        self.middle, self.middle_norm = self._norm(z[..., :b].to(self.exact), "second")
+        middle, self.middle_norm = self._norm(z[..., :b].to(self.exact), "second")
+        self.middle = middle.to(self.kind)
         dense, label = self.weights["dense"], self.condition
         spare = dense.shape[1] - self.middle[0, 0].numel() - label.shape[2]
-        self.flat = torch.cat([self.middle.flatten(2), functional.pad(label, (0, spare))], 2).to(dense.dtype)
+        self.flat = torch.cat([self.middle.flatten(2), functional.pad(label, (0, spare)).to(self.kind)], 2)
         high, self.high_norm = self._norm(torch.bmm(self.flat, dense)[:, :, None].to(self.exact), "dense")
         self.high = torch.cat([high[:, :, 0], label], 2)
         constant = torch.bmm(label, self.weights["last"][:, self.recipe.hidden :, None])[..., 0]
@@ -280,14 +287,15 @@ class Pass:
         steep = (self._means(unit.square()) + EPSILON).rsqrt()
         unit = unit.mul_(steep)
         scale, shift = (self.weights[f"{name}_{kind}"][:, None, None] for kind in ("scale", "shift"))
-        return functional.leaky_relu_(torch.addcmul(shift, unit, scale), SLOPE), (unit, steep * scale)
+        out = functional.leaky_relu_(torch.addcmul(shift, unit, scale), SLOPE)
+        return out, (unit.to(self.kind), steep * scale)
 
     def _norm_back(self, grad: Tensor, out: Tensor, saved: tuple[Tensor, Tensor] | None, name: str) -> Tensor:
         """Through leaky ReLU and normalisation; leaves the gradients of scale and shift."""
         grad = _leak(grad, out)
         if saved is None:
             return grad
-        unit, steep = saved
+        unit, steep = saved[0].to(grad.dtype), saved[1]
         mean, along = self._means(grad), self._means(grad * unit)
         self.grads[f"{name}_scale"], self.grads[f"{name}_shift"] = (
             x.sum((1, 2)) * grad.shape[2] for x in (along, mean)
@@ -307,9 +315,10 @@ class Pass:
         grad = (slope[..., None] * self._head())[:, :, None]
         grad = self._norm_back(grad, self.high[:, :, None, :hidden], self.high_norm, "dense")[:, :, 0]
         if learn:
-            self.grads["dense"] = torch.bmm(self.flat.to(self.kind).mT, grad.to(self.kind))
-        below = torch.bmm(grad.to(dense.dtype), dense.mT)[..., : self.middle[0, 0].numel()].to(self.exact)
-        grad = self._norm_back(below.unflatten(2, self.middle.shape[2:]), self.middle, self.middle_norm, "second").to(self.kind)
+            self.factors = self.flat, grad.to(self.kind)  # of the gradient of `dense`
+        below = torch.bmm(grad.to(self.kind), dense.mT)[..., : self.middle[0, 0].numel()].to(self.exact)
+        below = below.unflatten(2, self.middle.shape[2:])
+        grad = self._norm_back(below, self.middle, self.middle_norm, "second").to(self.kind)
         if learn:
             self._learn(grad, 1, [self.windows])
         grad = _to_input(grad.view(self.count, n, *rest, b), self._turned("second"), half, self.align)
@@ -348,7 +357,7 @@ class Pass:
 
 
 def _leak(grad: Tensor, out: Tensor) -> Tensor:
-    return torch.ops.aten.leaky_relu_backward(grad, out, SLOPE, True)
+    return torch.ops.aten.leaky_relu_backward(grad, out.to(grad.dtype), SLOPE, True)
 
 
 def _to_input(grad: Tensor, turned: Tensor, side: tuple[int, int], align: int) -> Tensor:
@@ -360,13 +369,16 @@ def _to_input(grad: Tensor, turned: Tensor, side: tuple[int, int], align: int) -
     return pixels.reshape(count, n, 2 * h, 2 * w, -1)[:, :, : side[0], : side[1]]
 
 
-def _gradients(recipe: Critics, align: int, inside: Any, weights: Weights, sets: Any) -> Weights:
-    """Of mean softplus(-D(real)) + mean softplus(D(fake)), for every weight."""
+def _gradients(
+    recipe: Critics, align: int, inside: Any, weights: Weights, sets: Any, whole: bool
+) -> tuple[Weights, tuple[Tensor, Tensor]]:
+    """Of mean softplus(-D(real)) + mean softplus(D(fake)): for every weight, or in factors for the linear layer."""
     way = Pass(recipe, align, inside, weights, sets)
     real, fake = way.scores.split(way.sizes, 1)
     slope = torch.cat([-torch.sigmoid(-real) / real.shape[1], torch.sigmoid(fake) / fake.shape[1]], 1)
     way.learn_first(way.back(slope, learn=True))
-    return way.grads
+    x, y = way.factors
+    return way.grads | ({"dense": torch.bmm(x.mT, y)} if whole else {}), (x, y)
 
 
 def _directions(recipe: Critics, align: int, inside: Any, weights: Weights, fakes: Any) -> Tensor:
@@ -374,18 +386,19 @@ def _directions(recipe: Critics, align: int, inside: Any, weights: Weights, fake
     return way.to_images(way.back(torch.sigmoid(-way.scores) / way.sizes[0], learn=False))
 
 
-def _adam(
+def adam(
     grads: Weights, weights: Weights, first: Weights, second: Weights, rounded: Weights, scalars: Tensor,
     beta1: float, beta2: float,
 ) -> None:  # fmt: skip
     """One step in place (Kingma and Ba 2015): w -= m / (a sqrt(v) + b), `scalars` being a, b and the dither."""
-    a, b = scalars[:2].to(weights["last"].dtype)
-    for name, w in weights.items():
-        g, m, v = grads[name].to(w.dtype), first[name], second[name]
+    a, b = scalars[:2].to(next(iter(weights.values())).dtype)
+    for name, grad in grads.items():
+        w, m, v = weights[name], first[name], second[name]
+        g = grad.to(w.dtype)
         if m.dtype == torch.bfloat16:
             new_m, new_v = beta1 * m.float() + (1 - beta1) * g, beta2 * v.float() + (1 - beta2) * g * g
             m.copy_(new_m)
-            v.copy_(_dithered(new_v, scalars[2]))
+            v.copy_(dithered(new_v, scalars[2]))
         else:
             new_m, new_v = m.lerp_(g, 1 - beta1), v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
         w.addcdiv_(new_m, new_v.sqrt().mul_(a).add_(b), value=-1)
@@ -393,7 +406,7 @@ def _adam(
             rounded[name].copy_(w)
 
 
-def _dithered(x: Tensor, offset: Tensor) -> Tensor:
+def dithered(x: Tensor, offset: Tensor) -> Tensor:
     """Rounded to bfloat16, up as often as the rest of the number asks when `offset` runs over its sequence."""
     place = torch.arange(x[0].numel(), device=x.device, dtype=torch.int32).view(x.shape[1:])
     threshold = ((place * GOLDEN >> 3) + offset.to(torch.int32)) & 0xFFFF
