@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-ROOM = 2**30  # bytes that a block may take
+ROOM = {"cpu": 2**25, "cuda": 2**30}  # bytes that a block may take; larger ones a CPU gets anew from the system
 STEEPEST = math.exp(-0.5)  # of a kernel of width 1
 
 
@@ -76,7 +76,7 @@ class Witnesses:
 
     def block(self, parts: int, device: str) -> int:
         """How many of `parts` teachers make a block."""
-        return max(1, min(parts, ROOM // (8 * (self.draws + 16) * math.prod(self.shape))))
+        return max(1, min(parts, ROOM[torch.device(device).type] // (8 * (self.draws + 16) * math.prod(self.shape))))
 
     def make(self, count: int, random: torch.Generator, device: str = "cpu") -> Crowd:
         """A block of `count` teachers who have seen nothing yet."""
