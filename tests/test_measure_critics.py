@@ -50,7 +50,7 @@ def test_memory_is_linear_in_teachers_and_falls_with_shorter_numbers():
     full, short = Critics((1, 28, 28), 10), Critics((1, 28, 28), 10, moments="bfloat16", precision="bfloat16")
     assert full.bytes(400) == 400 * full.bytes(1) and full.held(400) == 400 * full.held(1)
     assert full.held(4000) == pytest.approx(4000 * 555_655 * 12, rel=0.01)
-    assert short.held(1) < 0.7 * full.held(1) and short.bytes(1) < full.bytes(1)
+    assert short.held(1) < 0.85 * full.held(1) and short.bytes(1) < full.bytes(1)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import contextlib
 import os
 import signal
 import threading
+import time
+from collections import deque
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,12 +85,20 @@ LOST = (
 )
 
 
+# A thread of the group may let go of a tensor a moment after all have it. If it is the last to do so it needs the
+# interpreter, and the process is aborted if that is just ending. So the last tensors are kept, and it ends a moment
+# later.
+_SENT: deque[Tensor] = deque(maxlen=4)
+_MOMENT = 0.1
+
+
 def _leave() -> None:
     """Close the group; a process that just ends may be ended by its own threads."""
     from torch import distributed
 
     with contextlib.suppress(Exception):
         distributed.destroy_process_group()
+    time.sleep(_MOMENT)
 
 
 def _lost(*_: object) -> None:
@@ -139,6 +149,7 @@ class Together:
     def _sure(self, send: Any, value: Tensor) -> Tensor:
         try:
             sent = (value.to(torch.uint8) if value.dtype == torch.bool else value).clone()
+            _SENT.append(sent)
             send(sent)
             return sent.to(value.dtype)
         except RuntimeError as error:
