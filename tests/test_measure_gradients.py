@@ -98,8 +98,8 @@ def test_a_missing_example_leaves_the_gradients_of_the_others_as_they_are():
     images, labels = batch(33)
     query = per_example(cnn(), loss, 1.0)
     rows = query.rows(images, labels)
-    for size in (1, 7, 32):
-        assert torch.equal(query.rows(images[-size:], labels[-size:]), rows[-size:])
+    for size in (1, 7, 32):  # to the last bits, which some processors round otherwise in another place of a batch
+        torch.testing.assert_close(query.rows(images[-size:], labels[-size:]), rows[-size:], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("way", WAYS)
