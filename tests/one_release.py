@@ -26,8 +26,8 @@ def learned(method, box, epsilon=50.0, public=None):
     return method.learn(Barrier(box, box.spec, ledger), Run(device="cpu", ledger=ledger), public)
 
 
-def learned_apart(method, box, by=60.0):
-    """With little noise, images of the first class are brighter on the left, of the second on the right."""
+def learned_apart(method, box):
+    """By how much, with little noise, the first class is brighter on the left and the second on the right, at least."""
     images = learned(method, box).sample(40, [0, 1] * 20, seed=1)
     sides = images.pixels[:, 0, :, :4].mean((1, 2)) - images.pixels[:, 0, :, 4:].mean((1, 2))
-    assert sides[images.labels == 0].mean() > by and sides[images.labels == 1].mean() < -by, sides
+    return min(sides[images.labels == 0].mean(), -sides[images.labels == 1].mean())

@@ -197,7 +197,7 @@ def test_the_dither_keeps_small_changes_that_nearest_rounding_loses():
     assert (nearest.float() > 0.9 * value).all()  # frozen
 
 
-def test_adithered_number_is_one_of_its_neighbours():
+def test_a_dithered_number_is_one_of_its_neighbours():
     x = torch.cat([torch.rand(1, 500) * 1e-8, torch.zeros(1, 1), torch.full((1, 1), torch.inf)], 1)
     for offset in (0, 1, 40_000, 65_535):
         rounded = teachers.dithered(x, torch.tensor(offset)).float()

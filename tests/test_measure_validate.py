@@ -34,10 +34,14 @@ def test_the_layer_and_the_remedy_are_named(layer):
 
 
 def test_layers_that_keep_examples_apart_pass():
-    validate(nn.Sequential(
+    apart = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True), nn.LayerNorm(4), nn.Dropout(),
         nn.BatchNorm2d(4).eval(), nn.InstanceNorm2d(4, track_running_stats=True).eval(), nn.Embedding(3, 4),
-    ))  # fmt: skip
+    )  # fmt: skip
+    validate(apart)
+    apart[5].train()
+    with pytest.raises(InputError, match="'5'"):  # it was looked at
+        validate(apart)
 
 
 @pytest.mark.filterwarnings("ignore:Using a target size")

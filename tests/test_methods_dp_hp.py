@@ -39,4 +39,4 @@ def test_settings_must_make_sense(bad):
 
 @pytest.mark.parametrize("groups", [0, 8])
 def test_it_learns_what_is_easy(groups):
-    learned_apart(DPHP(groups=groups, steps=60, batch=8, latent=4, width=8), bright_and_dark())
+    assert learned_apart(DPHP(groups=groups, steps=60, batch=8, latent=4, width=8), bright_and_dark()) > 60

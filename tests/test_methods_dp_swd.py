@@ -47,7 +47,7 @@ def test_settings_must_make_sense(bad):
 @pytest.mark.parametrize("blur", [0.0, 1.0])
 def test_it_learns_what_is_easy(blur):
     settings = {"slices": 40, "bins": 32, "span": 8.0, "blur": blur, "steps": 80, "batch": 16}
-    learned_apart(DPSWD(**settings, latent=4, width=8), bright_and_dark())
+    assert learned_apart(DPSWD(**settings, latent=4, width=8), bright_and_dark()) > 60
 
 
 def test_it_learns_how_images_vary_too():

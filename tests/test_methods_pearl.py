@@ -69,4 +69,4 @@ def test_its_state_comes_back():
 
 
 def test_it_learns_what_is_easy():
-    learned_apart(PEARL(frequencies=100, steps=60, batch=8, latent=4, width=8), bright_and_dark())
+    assert learned_apart(PEARL(frequencies=100, steps=60, batch=8, latent=4, width=8), bright_and_dark()) > 60

@@ -36,9 +36,9 @@ CHOICES = {"moments": ("float32", "bfloat16"), "precision": ("float32", "tf32", 
 class Critics:
     """The public recipe of a block of teachers: one network, one optimiser, no state shared.
 
-    `precision` is that of matrix products. "tf32" is float32 on a CPU. "bfloat16" rounds what
-    goes into products alone: weights are learned in float32, and Adam keeps a rounded copy of the linear layer's.
-    `moments` is how Adam's are stored.
+    `precision` is that of matrix products. "tf32" is float32 on a CPU. "bfloat16" rounds what goes into
+    products and what is kept for the way back; weights are learned in float32, and Adam keeps a rounded copy of the
+    linear layer's. `moments` is how Adam's are stored.
 
     >>> Critics((1, 28, 28), 10).parameters
     555655

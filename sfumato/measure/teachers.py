@@ -135,7 +135,7 @@ class Stacked:
         self.rounded = self._rounded()
 
     def _rounded(self) -> Weights:
-        """The linear layer's weights as products of bfloat16 read them, four times a step of the student.
+        """The linear layer's weights as products of bfloat16 read them: six times a generator step, with two updates.
 
         Adam, which has them at hand, rounds them again.
         """

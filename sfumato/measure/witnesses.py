@@ -76,7 +76,8 @@ class Witnesses:
 
     def block(self, parts: int, device: str) -> int:
         """How many of `parts` teachers make a block."""
-        return max(1, min(parts, ROOM[torch.device(device).type] // (8 * (self.draws + 16) * math.prod(self.shape))))
+        room = ROOM.get(torch.device(device).type, ROOM["cpu"])
+        return max(1, min(parts, room // (8 * (self.draws + 16) * math.prod(self.shape))))
 
     def make(self, count: int, random: torch.Generator, device: str = "cpu") -> Crowd:
         """A block of `count` teachers who have seen nothing yet."""
