@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from sfumato.measure.witnesses import Witnesses, shares, slopes
+from sfumato.measure.kernels import Gauss, Waves, _waves
+from sfumato.measure.witnesses import Witnesses, shares
 
 SHAPE = (1, 4, 4)
 
@@ -46,19 +47,53 @@ def test_directions_are_the_slopes_of_the_critic(shown):
         assert torch.allclose(team.directions(fakes, asked)[i], slope * unit, atol=1e-5)
 
 
-def test_the_width_may_change_with_an_update():
+def test_widths_take_turns():
     data = given()
     wide = made(Witnesses(SHAPE, 2, bandwidth=0.5, draws=5), *data)
-    team = Witnesses(SHAPE, 2, bandwidth=0.25, draws=5).make(3, torch.Generator())
-    team.update(*data, 2.0)
+    team = Witnesses(SHAPE, 2, bandwidth=0.25, draws=5, octaves=2.0).make(3, torch.Generator())
+    team.update(*data, 8)
     assert torch.allclose(team.directions(*data[2:]), wide.directions(*data[2:]))
+    team.update(*data, 6)
+    assert not torch.allclose(team.directions(*data[2:]), wide.directions(*data[2:]))
+
+
+def test_directions_of_waves_are_the_slopes_of_the_critic():
+    recipe, (images, labels, fakes, asked) = Witnesses(SHAPE, 2, fakes=7, draws=5, waves=40, octaves=1.0), given()
+    team, kernel = made(recipe, images, labels, fakes, asked), recipe.kernel
+    waves, unit = _waves(kernel, "cpu")
+
+    def mean(x, others):
+        return torch.cos((x[:, None] - others[None]) @ waves).mean((1, 2))
+
+    for i in range(3):
+        x = fakes.flatten(1).clone().requires_grad_()
+        total = 0.0
+        for y in (0, 1):
+            own, here = images[i][labels[i] == y].flatten(1), x[asked == y]
+            if len(own):
+                total = total + (mean(here, own) - mean(here, fakes[asked == y].flatten(1))).sum()
+        (slope,) = torch.autograd.grad(total, x)
+        assert torch.allclose(team.directions(fakes, asked)[i], slope / unit, atol=1e-5)
+
+
+def test_waves_are_a_gaussian_on_average_and_do_not_end():
+    random = torch.Generator().manual_seed(0)
+    x, r, one = torch.rand(5, 16, generator=random), torch.rand(3, 16, generator=random), torch.full((5, 3), 1 / 3)
+    waves, gauss = Waves(16, 200_000, 1.0), Gauss(1.0)
+    slopes, unit = waves.slopes(x, r, one), _waves(waves, "cpu")[1]
+    assert torch.allclose(slopes * unit, gauss.slopes(x, r, one) * math.exp(-0.5), atol=2e-2)
+    far, few = x + 20, Waves(16, 200, 1.0)
+    assert gauss.slopes(far, r, one).abs().max() < 1e-6
+    lengths = few.slopes(far, r[:1], torch.ones(5, 1)).norm(dim=1)
+    assert (lengths > 0.2).all()
+    assert (lengths < 1.2).all()
 
 
 def test_the_slope_of_a_density_is_at_most_one():
     random = torch.Generator().manual_seed(0)
     x, r = torch.randn(200, 16, generator=random), 0.2 * torch.randn(9, 16, generator=random)
-    found = torch.cat([slopes(x * size, r, torch.full((200, 9), 1 / 9), 1.5) for size in (0.1, 0.3, 0.5, 1.0, 3.0)])
-    lengths = found.norm(dim=1)
+    equal, sizes = torch.full((200, 9), 1 / 9), (0.1, 0.3, 0.5, 1.0, 3.0)
+    lengths = torch.cat([Gauss(1.5).slopes(x * size, r, equal) for size in sizes]).norm(dim=1)
     assert lengths.max() <= 1 + 1e-6
     assert lengths.max() > 0.8
 

@@ -5,7 +5,8 @@ import torch
 
 from sfumato import DataLens, Run
 from sfumato.generators.conv import ConvGenerator
-from sfumato.measure.witnesses import shares, slopes, turn
+from sfumato.measure.kernels import Gauss, Waves
+from sfumato.measure.witnesses import shares
 from sfumato.train.fields import FieldStudent, present
 
 CLASSES = ("0", "1")
@@ -14,8 +15,8 @@ CLASSES = ("0", "1")
 def student(run, **changes):
     torch.manual_seed(0)
     net = ConvGenerator((1, 8, 8), CLASSES, 4, 8)
-    settings = {"width": 2.0, "heard": (1.0, 1.0), "rate": 5e-3, "fits": 20, "finish": 0, "fakes": 32, "total": 12}
-    return FieldStudent(net, run, **settings | changes)
+    settings = {"heard": (1.0, 1.0), "rate": 5e-3, "fits": 20, "finish": 0, "fakes": 32, "total": 12}
+    return FieldStudent(net, run, **{"kernel": Gauss(2.0)} | settings | changes)
 
 
 def data():
@@ -31,11 +32,13 @@ def ask(made, images, labels, step):
     random = torch.Generator().manual_seed(step)
     z, y = made.net.latents(10, random), torch.arange(10) % 2
     about = made.about(y)
-    width = made.width * turn(step, made.octaves)
-    made.step(z, y, slopes(made.fakes(z, y).flatten(1), images, shares(about, labels), width).view(10, 1, 8, 8))
+    x, weights = made.fakes(z, y).flatten(1), shares(about, labels)
+    made.step(z, y, made.kernel.slopes(x, images, weights, made.kernel.times(step)).view(10, 1, 8, 8))
 
 
-@pytest.mark.parametrize("changes", [{}, {"cross": True}, {"octaves": 1.0}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"cross": True}, {"kernel": Gauss(2.0, 1.0)}, {"kernel": Waves(64, 200, 2.0, 1.0)}]
+)
 def test_it_finds_images_with_the_slopes_that_it_was_told(changes):
     images, labels = data()
     made = student(Run(), **changes)

@@ -88,7 +88,10 @@ class Stacked:
         b1, b2 = self.recipe.beta1, self.recipe.beta2
         rate = self.recipe.rate / (1 - b1**self.step)
         numbers = [(1 - b2**self.step) ** -0.5 / rate, ADAM_EPSILON / rate, self.step * GOLDEN % 65536]
-        scalars = torch.tensor(numbers, dtype=torch.float64).to(images.device)  # numbers would be compiled in
+        scalars = torch.tensor(numbers, dtype=torch.float64)  # numbers would be compiled in
+        if images.is_cuda:
+            scalars = scalars.pin_memory()  # else the copy waits for all work so far, and what follows comes late
+        scalars = scalars.to(images.device, non_blocking=True)
         with precision(self.recipe, images.device):
             for part in self._tiles():
                 sets = [(images[part], labels[part]), (fakes[None], fake_labels[None])]

@@ -94,7 +94,8 @@ class DataLens(Method):
     critic_heads: bool = False  # a last layer of its own for each label
     critic_rate: float = 1e-3
     bandwidth: float = 0.25  # of critic="kernel", in grey levels a pixel
-    octaves: float = 0.0  # of critic="kernel": its widths in turn
+    octaves: float = 0.0  # of critic="kernel": its widths, in turn or in its waves
+    waves: int = 0  # of critic="kernel": a sum of so many in place of a Gaussian
     precision: str = "tf32"
     moments: str = "float32"
 

@@ -21,14 +21,15 @@ from torch import Tensor
 
 from sfumato.generators.base import Generator
 from sfumato.generators.labels import allot
-from sfumato.measure.witnesses import shares, slopes, turn
+from sfumato.measure.kernels import Gauss, Waves
+from sfumato.measure.witnesses import shares
 from sfumato.train.average import Average, finished, repeatable
 
 if TYPE_CHECKING:
     from sfumato.run.run import Run
 
-KEPT = ("places", "labels", "widths", "votes")
-QUERIES = 2048  # of all so far, drawn for each step
+KEPT = ("places", "labels", "times", "votes")
+QUERIES = 1024  # of all so far, drawn for each step
 
 
 def present(size: float, draws: int, weights: Sequence[float]) -> tuple[float, ...]:
@@ -51,23 +52,22 @@ class FieldStudent:
 
     Each query is followed by `fits` steps, the last one by `finish` more, in which the field of `fakes` fresh images
     is compared with the votes. The rate falls along a cosine to nothing. With `cross` every other query asks about
-    another label than that of its images: what lies far from a label says as much about it as what lies near. With
-    `octaves` kernels of several widths take turns: wide ones pull in from afar, narrow ones sharpen.
+    another label than that of its images: what lies far from a label says as much about it as what lies near.
     """
 
     def __init__(
-        self, net: Generator, run: Run, *, width: float, heard: Sequence[float] | None, rate: float, fits: int,
-        finish: int, fakes: int, total: int, cross: bool = False, octaves: float = 0.0, average: float = 0.0,
+        self, net: Generator, run: Run, *, kernel: Gauss | Waves, heard: Sequence[float] | None, rate: float,
+        fits: int, finish: int, fakes: int, total: int, cross: bool = False, average: float = 0.0,
     ) -> None:  # fmt: skip
         self.net, self.run, self.fakes_each, self.cross = net.train(), run, fakes, cross
-        self.width, self.octaves = width, octaves
+        self.kernel = kernel
         self.heard = torch.tensor(heard if heard is not None else [1.0] * len(net.classes), device=run.device)
         self.conditional, self.rate, self.fits, self.finish, self.total = heard is not None, rate, fits, finish, total
         self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.5, 0.999))
         self.average = Average(net, average) if average else None
         self.places: list[Tensor] = []
         self.labels: list[Tensor] = []
-        self.widths: list[Tensor] = []
+        self.times: list[Tensor] = []
         self.votes: list[Tensor] = []
         self.taken = 0
 
@@ -88,27 +88,27 @@ class FieldStudent:
         """Take in the mean votes (m, c, h, w) about the images of `z` and `labels`, and fit all of them."""
         self.places.append(self.fakes(z, labels).flatten(1))
         self.labels.append(self._told(self.about(labels)))
-        width = self.width * turn(len(self.votes), self.octaves)
-        self.widths.append(torch.full((len(z), 1), width, device=z.device))
+        self.times.append(torch.full((len(z), 1), self.kernel.times(len(self.votes)), device=z.device))
         self.votes.append(votes.flatten(1))
         for _ in range(self.fits + (self.finish if len(self.votes) == self.total else 0)):
-            self._fit(*(torch.cat(kept) for kept in (self.places, self.labels, self.widths, self.votes)))
+            self._fit(*(torch.cat(kept) for kept in (self.places, self.labels, self.times, self.votes)))
 
     def _told(self, labels: Tensor) -> Tensor:
         return labels if self.conditional else torch.zeros_like(labels)
 
-    def _fit(self, places: Tensor, labels: Tensor, widths: Tensor, votes: Tensor) -> None:
+    def _fit(self, places: Tensor, labels: Tensor, times: Tensor, votes: Tensor) -> None:
         """One step of the optimiser."""
         random = self.run.generator("field", self.taken)
         if len(places) > QUERIES:
             some = torch.randperm(len(places), generator=random)[:QUERIES].to(places.device)
-            places, labels, widths, votes = (kept[some] for kept in (places, labels, widths, votes))
+            places, labels, times, votes = (kept[some] for kept in (places, labels, times, votes))
         z, own = self.net.latents(self.fakes_each, random), allot(self.fakes_each, self.net.label_weights, random)
         z, own = z.to(places.device), own.to(places.device)
         self.optimiser.param_groups[0]["lr"] = self.rate * self._pace()
         self.optimiser.zero_grad(set_to_none=True)
         with repeatable():
-            field = slopes(places, self.net(z, own).flatten(1), shares(labels, self._told(own)), widths)
+            images, weights = self.net(z, own).flatten(1), shares(labels, self._told(own))
+            field = self.kernel.slopes(places, images, weights, times)
             (self.heard[labels, None] * field - votes).square().sum(1).mean().backward()
         self.optimiser.step()
         self.taken += 1

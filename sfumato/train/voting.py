@@ -19,7 +19,7 @@ from sfumato.generators.labels import allot
 from sfumato.measure import histograms
 from sfumato.measure.critics import Critics
 from sfumato.measure.votes import Compression
-from sfumato.measure.witnesses import Witnesses, turn
+from sfumato.measure.witnesses import Witnesses
 from sfumato.privacy.plan import Plan, crossing, within
 from sfumato.privacy.samplers import Everyone, Poisson
 from sfumato.train.fields import FieldStudent, present
@@ -44,7 +44,7 @@ def check(method: DataLens) -> None:
     for name in (*counts, "critic_width", "critic_hidden"):
         if not 1 <= getattr(method, name) <= 1_000_000:
             raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(method, name)}.")
-    for name in ("sigma", "threshold", "clip", "blur", "warmup", "replay", "shown", "finish", "octaves"):
+    for name in ("sigma", "threshold", "clip", "blur", "warmup", "replay", "shown", "finish", "octaves", "waves"):
         if not 0 <= getattr(method, name) < 1e9:
             raise ValueError(f"Expected {name} of at least 0, found {name}={getattr(method, name)}.")
     for name in ("rate", "critic_rate", "share"):
@@ -135,7 +135,8 @@ def critics(method: DataLens, spec: DataSpec) -> Critics | Witnesses:
     classes = len(spec.classes) if method.conditional else 0
     if method.critic == "kernel":
         fakes = 0 if method.student == "field" else method.batch + method.shown
-        return Witnesses(spec.shape, classes, bandwidth=method.bandwidth, fakes=fakes, draws=method.draws)
+        return Witnesses(spec.shape, classes, bandwidth=method.bandwidth, fakes=fakes, draws=method.draws,
+                         octaves=method.octaves, waves=method.waves, asked=method.batch)  # fmt: skip
     return Critics(
         spec.shape, classes, width=method.critic_width, hidden=method.critic_hidden, norm=method.critic_norm,
         heads=method.critic_heads, draws=method.draws, rate=method.critic_rate, moments=method.moments,
@@ -151,10 +152,10 @@ def student(
                 law=method.law, conditional=method.conditional)  # fmt: skip
     if method.student == "field":
         heard = present(spec.records / method.teachers, method.draws, net.label_weights)
-        width = critics(method, spec).width  # type: ignore[union-attr]
-        return FieldStudent(net, run, width=width, heard=heard if method.conditional else None, rate=method.rate,
+        kernel = critics(method, spec).kernel  # type: ignore[union-attr]
+        return FieldStudent(net, run, kernel=kernel, heard=heard if method.conditional else None, rate=method.rate,
                             fits=method.fits, finish=method.finish, fakes=method.shown, total=steps, cross=method.cross,
-                            octaves=method.octaves, average=method.average)  # fmt: skip
+                            average=method.average)  # fmt: skip
     return Student(net, rate=method.rate, steps_per_query=method.fits, average=method.average, replay=method.replay,
                    total=steps if method.anneal else None)  # fmt: skip
 
@@ -180,9 +181,9 @@ def asked(net: Generator, batch: int, run: Run, step: int, name: str = "fakes") 
 
 def lesson(
     method: DataLens, student: Student | FieldStudent, fakes: Tensor, labels: Tensor, run: Run, step: int
-) -> tuple[Tensor | float, ...]:
-    """What teachers learn from beside their own: the fakes they are asked about, more fakes, the kernel's width."""
+) -> tuple[Tensor | int, ...]:
+    """What teachers learn from beside their own: the fakes they are asked about, more fakes, the step."""
     if method.shown and method.student == "step":
         z, y = asked(student.net, method.shown, run, step, "shown")
         fakes, labels = torch.cat([fakes, student.fakes(z, y)]), torch.cat([labels, y])
-    return (fakes, labels, turn(step, method.octaves)) if method.critic == "kernel" else (fakes, labels)
+    return (fakes, labels, step) if method.critic == "kernel" else (fakes, labels)
