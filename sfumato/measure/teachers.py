@@ -411,6 +411,6 @@ def adam(
 
 def dithered(x: Tensor, offset: Tensor) -> Tensor:
     """Rounded to bfloat16, up as often as the rest of the number asks when `offset` runs over its sequence."""
-    place = torch.arange(x[0].numel(), device=x.device, dtype=torch.int32).view(x.shape[1:])
+    place = torch.arange(math.prod(x.shape[1:]), device=x.device, dtype=torch.int32).view(x.shape[1:])
     threshold = ((place * GOLDEN >> 3) + offset.to(torch.int32)) & 0xFFFF
     return ((x.contiguous().view(torch.int32) + threshold) & -65536).view(torch.float32).to(torch.bfloat16)
