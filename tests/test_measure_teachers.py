@@ -284,27 +284,35 @@ def test_an_update_is_one_graph_for_the_compiler(recipe, monkeypatch):
     torch.testing.assert_close(found, plain.directions(*given[2:]), rtol=0.05, atol=1e-5)
 
 
-@pytest.mark.gpu
+def apart(team: Stacked, given: list[torch.Tensor]) -> float:
+    """How far the teachers tell their own images from the fakes, on the whole."""
+    images, labels, fakes, fake_labels = given
+    return float(team.scores(images, labels).mean() - team.scores(fakes[None], fake_labels[None]).mean())
+
+
+# Rounding moves the directions of fresh teachers a lot, and a few steps of Adam move them further apart; what teachers
+# have learned together is the same.
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("precision, moments, limit", [
-    ("float32", "float32", 1e-4), ("tf32", "float32", 5e-2), ("bfloat16", "float32", 0.2),
-    ("bfloat16", "bfloat16", 0.2),
+    ("float32", "float32", 1e-4), ("tf32", "float32", 0.1), ("bfloat16", "float32", 0.5), ("bfloat16", "bfloat16", 0.5),
 ])  # fmt: skip
-def test_a_gpu_agrees_with_the_cpu(precision, moments, limit):
+def test_rounded_products_teach_the_same(device, precision, moments, limit):
     recipe = dataclasses.replace(SMALL, precision=precision, moments=moments)
-    ours, given = block_of(SMALL, 40), data_for(SMALL, 40)
-    theirs = Stacked(recipe, {name: w.cuda() for name, w in ours.weights.items()})
-    there = [x.cuda() for x in given]
+    ours, given = block_of(SMALL, 200), data_for(SMALL, 200)
+    theirs = Stacked(recipe, {name: w.to(device, copy=True) for name, w in ours.weights.items()})
+    there = [x.to(device) for x in given]
     before = [b.directions(*d[2:]).cpu() for b, d in ((ours, given), (theirs, there))]
     assert (before[0] - before[1]).norm() < limit * before[0].norm()
-    for _ in range(3):
+    for _ in range(20):
         ours.update(*given)
         theirs.update(*there)
-    after = [b.directions(*d[2:]).cpu() for b, d in ((ours, given), (theirs, there))]
-    assert theirs.tuning.compiled and (after[0] - after[1]).norm() < 5 * limit * after[0].norm()
+    learned, expected = apart(theirs, there), apart(ours, given)
+    assert expected > 0.1 and learned == pytest.approx(expected, rel=0.02)
+    assert theirs.tuning.compiled == (device == "cuda")
     changed = there[0].clone()
     changed[7] = float("nan")
     theirs.update(changed, *there[1:])
-    rest = [i for i in range(40) if i != 7]
+    rest = [i for i in range(200) if i != 7]
     assert theirs.directions(*there[2:])[rest].isfinite().all()
 
 

@@ -188,16 +188,21 @@ def _fused(work: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def precision(recipe: Any, device: torch.device) -> Iterator[None]:
-    """Matrix products of float32 as asked, for as long as the block lasts."""
+    """No gradients, and matrix products of float32 as asked, for as long as the block lasts."""
+    with torch.no_grad(), products(recipe.precision, device):
+        yield
+
+
+@contextmanager
+def products(kind: str, device: torch.device) -> Iterator[None]:
+    """Matrix products of float32 in full, or rounded as matrix units like them, for as long as the block lasts."""
     before = torch.get_float32_matmul_precision()
     if device.type == "cuda":
-        torch.set_float32_matmul_precision("highest" if recipe.precision == "float32" else "high")
+        torch.set_float32_matmul_precision("highest" if kind == "float32" else "high")
     try:
-        with torch.no_grad():
-            yield
+        yield
     finally:
-        if device.type == "cuda":
-            torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(before)
 
 
 def _part(tensors: Weights, part: slice) -> Weights:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from sfumato.measure.kernels import Gauss, Waves
+from sfumato.measure.teachers import products
 
 ROOM = {"cpu": 2**25, "cuda": 2**30}  # bytes that a block may take; larger ones a CPU gets anew from the system
 
@@ -46,6 +47,7 @@ class Witnesses:
     octaves: float = 0.0
     waves: int = 0  # 0: a Gaussian
     asked: int = 16  # images a question
+    precision: str = "tf32"
 
     def __post_init__(self) -> None:
         if not (0 < self.bandwidth < math.inf and self.draws >= 1):
@@ -100,9 +102,10 @@ class Crowd:
         """The slope of each D_i in the fakes: (count, m, c h w)."""
         x, asked = fakes.flatten(1), self._place(labels)
         weights = shares(asked.expand(self.count, -1), self.labels)
-        found = self.kernel.slopes(x, self.images, weights, self.times)
-        if self.recipe.fakes:
-            found -= self.kernel.slopes(x, self.fakes, shares(asked, self.fake_labels), self.times)
+        with products(self.recipe.precision, x.device):
+            found = self.kernel.slopes(x, self.images, weights, self.times)
+            if self.recipe.fakes:
+                found -= self.kernel.slopes(x, self.fakes, shares(asked, self.fake_labels), self.times)
         return found.where((weights > 0).any(2, keepdim=True), 0)
 
     def _place(self, labels: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from torch import Tensor
 from sfumato.generators.base import Generator
 from sfumato.generators.labels import allot
 from sfumato.measure.kernels import Gauss, Waves
+from sfumato.measure.teachers import products
 from sfumato.measure.witnesses import shares
 from sfumato.train.average import Average, finished, repeatable
 
@@ -58,9 +59,10 @@ class FieldStudent:
     def __init__(
         self, net: Generator, run: Run, *, kernel: Gauss | Waves, heard: Sequence[float] | None, rate: float,
         fits: int, finish: int, fakes: int, total: int, cross: bool = False, average: float = 0.0,
+        precision: str = "tf32",
     ) -> None:  # fmt: skip
         self.net, self.run, self.fakes_each, self.cross = net.train(), run, fakes, cross
-        self.kernel = kernel
+        self.kernel, self.precision = kernel, precision
         self.heard = torch.tensor(heard if heard is not None else [1.0] * len(net.classes), device=run.device)
         self.conditional, self.rate, self.fits, self.finish, self.total = heard is not None, rate, fits, finish, total
         self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.5, 0.999))
@@ -106,7 +108,7 @@ class FieldStudent:
         z, own = z.to(places.device), own.to(places.device)
         self.optimiser.param_groups[0]["lr"] = self.rate * self._pace()
         self.optimiser.zero_grad(set_to_none=True)
-        with repeatable():
+        with repeatable(), products(self.precision, places.device):
             images, weights = self.net(z, own).flatten(1), shares(labels, self._told(own))
             field = self.kernel.slopes(places, images, weights, times)
             (self.heard[labels, None] * field - votes).square().sum(1).mean().backward()

@@ -136,7 +136,8 @@ def critics(method: DataLens, spec: DataSpec) -> Critics | Witnesses:
     if method.critic == "kernel":
         fakes = 0 if method.student == "field" else method.batch + method.shown
         return Witnesses(spec.shape, classes, bandwidth=method.bandwidth, fakes=fakes, draws=method.draws,
-                         octaves=method.octaves, waves=method.waves, asked=method.batch)  # fmt: skip
+                         octaves=method.octaves, waves=method.waves, asked=method.batch,
+                         precision=method.precision)  # fmt: skip
     return Critics(
         spec.shape, classes, width=method.critic_width, hidden=method.critic_hidden, norm=method.critic_norm,
         heads=method.critic_heads, draws=method.draws, rate=method.critic_rate, moments=method.moments,
@@ -155,7 +156,7 @@ def student(
         kernel = critics(method, spec).kernel  # type: ignore[union-attr]
         return FieldStudent(net, run, kernel=kernel, heard=heard if method.conditional else None, rate=method.rate,
                             fits=method.fits, finish=method.finish, fakes=method.shown, total=steps, cross=method.cross,
-                            average=method.average)  # fmt: skip
+                            average=method.average, precision=method.precision)  # fmt: skip
     return Student(net, rate=method.rate, steps_per_query=method.fits, average=method.average, replay=method.replay,
                    total=steps if method.anneal else None)  # fmt: skip
 
