@@ -43,7 +43,10 @@ def test_every_compression_passes_level_0(compress):
     }
 
 
-@pytest.mark.parametrize("settings", [{}, {"share": 0.5}, {"order": "paper"}], ids=str)
+WAVES = {"critic": "kernel", "waves": 40, "compress": "unit", "rule": "mean", "student": "field", "shown": 8}
+
+
+@pytest.mark.parametrize("settings", [{}, {"share": 0.5}, {"order": "paper"}, WAVES], ids=str)
 def test_datalens_passes_every_level(settings):
     report = check(DataLens(**TINY | settings), level=2, draws=20_000, runs=800)
     assert report.verdict == "pass", report.failed

@@ -83,7 +83,7 @@ def test_settings_must_make_sense(bad):
      {"law": "uniform"}, {"generator": "conv"}, {"moments": "bfloat16"}, {"precision": "bfloat16"},
      {"critic": "kernel"}, {"critic": "kernel", "shown": 6, "anneal": True}, {"compress": "unit"}, FIELD,
      FIELD | {"cross": True, "conditional": False}, FIELD | {"cross": True, "share": 0.5, "average": 0.9},
-     FIELD | {"octaves": 1.0}],
+     FIELD | {"octaves": 1.0}, FIELD | {"waves": 30, "octaves": 1.0}],
     ids=lambda switch: "-".join(f"{k}={v}" for k, v in switch.items()),
 )  # fmt: skip
 def test_every_switch_works(switch):

@@ -115,7 +115,7 @@ class DataLens(Method):
     def small(self) -> DataLens:
         """The same votes by a few small teachers."""
         few = replace(self, teachers=min(self.teachers, 8), critic_width=4, critic_hidden=8, warmup=1, draws=2,
-                      shown=min(self.shown, 4), finish=min(self.finish, 1))  # fmt: skip
+                      shown=min(self.shown, 4), finish=min(self.finish, 1), waves=min(self.waves, 64))  # fmt: skip
         return replace(few, hidden=8, width=2 if self.generator == "dcgan" else 8, batch=min(self.batch, 4))
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
