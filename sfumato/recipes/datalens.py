@@ -59,7 +59,7 @@ NOISE = 0.72  # beta N / sigma of Fashion-MNIST at epsilon 1, kept where an abla
 EARLIER = "The paper gives no settings below epsilon 1: these are those of epsilon 1, and the run ends sooner."
 ORDER = "Teachers are updated in the official code's order, not in that of Algorithm 1 (order=paper)."
 UNSAID = "The paper gives no beta at epsilon 10: 0.7 sigma/N is taken, within its range of sigma/2N to sigma/N."
-OURS = "For a large GPU: kernels as teachers in place of networks, a student that fits all votes so far (docs/datalens.md)."
+OURS = "For a large GPU: kernels as teachers, not networks; a student that fits all votes so far (docs/datalens.md)."
 MEASURED = "Measured in docs/results.md."
 ONCE = "Measured in docs/results.md with one seed."
 SMALLER = "Measured in docs/results.md with one seed, at a smaller scale."
