@@ -8,7 +8,8 @@
 and without compression, at TopAgg's noise, at GM-DP's, and at none. Rows are recipes (`sfumato/recipes/topagg.py`) with
 the paper's settings; steps are as many as exact accounting allows. Accuracy is that of the last step; the paper's, for
 which each cell was searched, stands beside it as `published`, and its own accounting as `paper_epsilon`, with that of
-DPDL. Features of the public images are computed once. `--steps` and `--records` make a short trial of it.
+DPDL. Features of the public images are computed once a process. `--jobs` trains several at a time on one device, which
+makes each take longer; `--steps` and `--records` make a short trial of it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
 import platform
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -149,24 +153,27 @@ class Bench:
         linear = replace(classifier, network="linear", centre=0.0, spread=1.0)
         return linear, boxed(Rows(train), labels, self.name, classes), torch.from_numpy(test)
 
-    def measure(self, cell: Cell, seeds: int, steps: int | None) -> dict[str, Any]:
-        """All seeds of a cell."""
+    def learn(self, cell: Cell, seed: int, steps: int | None) -> tuple[float, float]:
+        """Accuracy of one classifier, and how long it took."""
         classifier, box, test = self.ready(cell.classifier)
-        plan, start, found = cell.plan(box.spec, steps), time.perf_counter(), []
-        for seed in range(seeds):
-            barrier = Barrier(box, box.spec, Ledger(plan), device=self.device, microbatch=4096)
-            net = classifier.learn(barrier, Run(device=self.device, seed=seed))
-            found.append(self._accuracy(net, test))
-        event, noisy = plan.events()[0], cell.noise > 0
+        start = time.perf_counter()
+        barrier = Barrier(box, box.spec, Ledger(cell.plan(box.spec, steps)), device=self.device, microbatch=4096)
+        net = classifier.learn(barrier, Run(device=self.device, seed=seed))
+        return self._accuracy(net, test), time.perf_counter() - start
+
+    def row(self, cell: Cell, steps: int | None, runs: list[tuple[float, float]]) -> dict[str, Any]:
+        """What is kept of a cell, all its seeds together."""
+        classifier, box, _ = self.ready(cell.classifier)
+        plan, noisy, found = cell.plan(box.spec, steps), cell.noise > 0, [accuracy for accuracy, _ in runs]
         return {
             "name": cell.name, "epsilon": cell.epsilon if math.isfinite(cell.epsilon) else None, "k": classifier.k,
             "by": classifier.by, "network": cell.classifier.network, "sigma": plan.facts["sigma"] if noisy else 0.0,
-            "steps": plan.facts["steps"], "rate": event.rate, "clip": classifier.clip,
+            "steps": plan.facts["steps"], "rate": plan.events()[0].rate, "clip": classifier.clip,
             "epsilon_spent": plan.epsilon() if noisy else None,
             "paper_epsilon": plan.paper["epsilon"] if noisy else None,
             "dpdl_epsilon": plan.paper["dpdl"] if noisy else None,
-            "accuracy": float(np.mean(found)), "std": float(np.std(found, ddof=1)) if seeds > 1 else None,
-            "values": found, "published": cell.published, "seconds": time.perf_counter() - start,
+            "accuracy": float(np.mean(found)), "std": float(np.std(found, ddof=1)) if len(found) > 1 else None,
+            "values": found, "published": cell.published, "seconds": [seconds for _, seconds in runs],
         }  # fmt: skip
 
     @torch.no_grad()
@@ -174,6 +181,17 @@ class Bench:
         inputs = test if test.dim() == 4 else test[:, None, None]
         guesses = torch.cat([net(piece.to(self.device)).argmax(1).cpu() for piece in inputs.split(1024)])
         return float((guesses == torch.from_numpy(self.test.labels)).double().mean())
+
+
+@cache
+def bench_of(data: str, device: str, records: int | None) -> Bench:
+    """The one of this process."""
+    return Bench(data, device, records)
+
+
+def one(data: str, device: str, records: int | None, cell: Cell, seed: int, steps: int | None) -> tuple[float, float]:
+    """One seed of a cell, for a process of its own."""
+    return bench_of(data, device, records).learn(cell, seed, steps)
 
 
 def main() -> None:
@@ -186,23 +204,28 @@ def main() -> None:
     ask.add_argument("--weights", default="", help="of the public network of table 8b")
     ask.add_argument("--features", default="efficientnet-lite0")
     ask.add_argument("--device", default="auto")
+    ask.add_argument("--jobs", type=int, default=1, help="classifiers trained at a time, each in its own process")
     ask.add_argument("--steps", type=int)
     ask.add_argument("--records", type=int)
     ask.add_argument("--out", required=True)
     given = ask.parse_args()
-    bench, rows = Bench(given.data, given.device, given.records), list[dict[str, Any]]()
+    place, rows, chosen = Path(given.out), list[dict[str, Any]](), list[Cell]()
     for cell in (c for c in cells(given.table) if not given.only or c.name in given.only):
-        if cell.classifier.network == "features":
-            changed = replace(cell.classifier, features=given.features, weights=given.weights)
-            cell = replace(cell, classifier=changed)
-        rows.append(bench.measure(cell, given.seeds, given.steps))
-        print(json.dumps({k: rows[-1][k] for k in ("name", "accuracy", "std", "published", "steps", "seconds")}))
-        place = Path(given.out)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        machine = torch.cuda.get_device_name() if bench.device.startswith("cuda") else platform.processor()
-        what = {"command": f"benchmarks.classify --table {given.table}", "machine": machine,
-                "trial": bool(given.steps or given.records)}  # fmt: skip
-        place.write_text(json.dumps({**what, "rows": rows}, indent=1) + "\n")
+        public = {"features": given.features, "weights": given.weights}
+        changed = replace(cell.classifier, **public) if cell.classifier.network == "features" else cell.classifier
+        chosen.append(replace(cell, classifier=changed))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    where = given.data, given.device, given.records
+    bench = bench_of(*where)
+    with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
+        work = [[pool.submit(one, *where, cell, seed, given.steps) for seed in range(given.seeds)] for cell in chosen]
+        for cell, seeds in zip(chosen, work, strict=True):
+            rows.append(bench.row(cell, given.steps, [seed.result() for seed in seeds]))
+            print(json.dumps({k: rows[-1][k] for k in ("name", "accuracy", "std", "published", "steps", "seconds")}))
+            machine = torch.cuda.get_device_name() if bench.device.startswith("cuda") else platform.processor()
+            what = {"command": f"python -m benchmarks.classify --table {given.table}", "machine": machine,
+                    "trial": bool(given.steps or given.records)}  # fmt: skip
+            place.write_text(json.dumps({**what, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
