@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.utility import command
 from sfumato import Budget, DataSpec, Run
 from sfumato.classify.classifier import Classifier
 from sfumato.data import load_public
@@ -221,9 +222,10 @@ def main() -> None:
         work = [[pool.submit(one, *where, cell, seed, given.steps) for seed in range(given.seeds)] for cell in chosen]
         for cell, seeds in zip(chosen, work, strict=True):
             rows.append(bench.row(cell, given.steps, [seed.result() for seed in seeds]))
-            print(json.dumps({k: rows[-1][k] for k in ("name", "accuracy", "std", "published", "steps", "seconds")}))
+            shown = ("name", "accuracy", "std", "published", "steps", "seconds")
+            print(json.dumps({k: rows[-1][k] for k in shown}), flush=True)
             machine = torch.cuda.get_device_name() if bench.device.startswith("cuda") else platform.processor()
-            what = {"command": f"python -m benchmarks.classify --table {given.table}", "machine": machine,
+            what = {"command": command("benchmarks.classify"), "machine": machine,
                     "trial": bool(given.steps or given.records)}  # fmt: skip
             place.write_text(json.dumps({**what, "rows": rows}, indent=1) + "\n")
 

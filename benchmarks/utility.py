@@ -89,12 +89,17 @@ def measure(given: argparse.Namespace, module: str, **more: Any) -> list[dict[st
     return results
 
 
+def command(module: str) -> str:
+    """As it was given, without local folders."""
+    known = [a.partition(":")[0] + ":PATH" if ":" in a and "/" in a else a.split("/")[-1] for a in sys.argv[1:]]
+    return " ".join(["python -m", module, *known])
+
+
 def write(out: str | None, module: str, settings: dict[str, str], results: list[dict[str, Any]]) -> None:
     """One JSON file, with the command that made it; local paths are left out."""
     machine = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
-    words = [a.split("/")[-1] if "/" in a and ":" not in a else a for a in sys.argv[1:]]
-    found = {"command": " ".join(["python -m", module, *words]), "machine": machine, "torch": torch.__version__,
-             "settings": settings, "results": results}  # fmt: skip
+    found = {"command": command(module), "machine": machine, "torch": torch.__version__, "settings": settings,
+             "results": results}  # fmt: skip
     if out:
         Path(out).write_text(json.dumps(found, indent=1) + "\n")
 
