@@ -17,6 +17,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from sfumato.measure.thresholds import first_out, least_of
 from sfumato.privacy.bounds import Bound
 
 
@@ -128,7 +129,7 @@ class TopK(Clip):
     """Sparsify, then clip to S = sqrt(k) C (DataLens, Algorithm 4; privacy.md 2.4).
 
     by "energy": NormTopK, the largest coordinates as long as their energy stays at or below k ||g||^2; the one that
-    would cross it is left out. by "count": the k P largest of P coordinates.
+    would cross it is left out, with its equals. by "count": the k P largest of P coordinates, with their equals.
 
     >>> TopK(1.0, 0.8).keep(torch.tensor([[2.0, -4.0, 1.0]])).tolist()
     [[0.0, -4.0, 0.0]]
@@ -155,16 +156,14 @@ class TopK(Clip):
         return Flat(self.bound.norm).weights(squared)
 
     def keep(self, rows: Tensor) -> Tensor:
-        order = rows.abs().sort(dim=1, descending=True)
+        sizes = rows.abs().float()  # rows were computed in float32: nothing is lost by it
         if self.by == "energy":
-            energy = order.values.double().square().cumsum(1)
-            inside = energy <= self.k * energy[:, -1:]
-        else:
-            inside = torch.arange(rows.shape[1], device=rows.device).expand_as(rows) < _count(self.k, rows.shape[1])
-        return rows * torch.zeros_like(rows).scatter_(1, order.indices, inside.to(rows))
+            return rows.where(sizes > first_out(sizes, self.k), 0)
+        return rows.where(sizes >= least_of(sizes, count_of(self.k, rows.shape[1])), 0)
 
 
-def _count(k: float, coordinates: int) -> int:
+def count_of(k: float, coordinates: int) -> int:
+    """How many a share k of so many coordinates is; at least one."""
     # 0.7 * 10 is 7.000000000000001 or 6.999999999999999 according to the factors; neither should lose a coordinate.
     return max(1, math.floor(k * coordinates + 1e-9))
 

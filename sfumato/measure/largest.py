@@ -1,10 +1,8 @@
 """Gradient compression of single examples: the largest coordinates, or their signs alone, then clipping.
 
-    kept     coordinates of at least the size of the (share P)-th largest of P: ties stay, and a row of equals is whole
-    signs    1, -1 or 0 in their place                                    (TopAgg in DPAF's table XII, DataLens)
-    term     what is kept, times min(1, u / its norm)                     one record's own: Delta = u, or 2u
-
-`TopK` of `clipping` sorts rows, which takes most of a step of DPAF; a threshold is found without.
+kept     coordinates of at least the size of the (share P)-th largest of P: ties stay, and a row of equals is whole
+signs    1, -1 or 0 in their place                                    (TopAgg in DPAF's table XII, DataLens)
+term     what is kept, times min(1, u / its norm)                     one record's own: Delta = u, or 2u
 """
 
 from __future__ import annotations
@@ -14,7 +12,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from sfumato.measure.clipping import Clip, Flat
+from sfumato.measure.clipping import Clip, Flat, count_of
+from sfumato.measure.thresholds import least_of
 from sfumato.privacy.bounds import Bound
 
 
@@ -49,14 +48,7 @@ class Largest(Clip):
         return Flat(self.norm).weights(squared)
 
     def keep(self, rows: Tensor) -> Tensor:
-        sizes, left_out = rows.abs().float(), self.left_out(rows.shape[1])
-        if left_out:
-            # The smallest that stays. In float32, where rows were computed: nothing is lost by it.
-            least = sizes.kthvalue(left_out + 1, dim=1, keepdim=True).values
-            rows = rows.where(sizes >= least, 0)
+        if self.share < 1:
+            sizes = rows.abs().float()  # rows were computed in float32: nothing is lost by it
+            rows = rows.where(sizes >= least_of(sizes, count_of(self.share, rows.shape[1])), 0)
         return rows.sign() if self.signs else rows
-
-    def left_out(self, coordinates: int) -> int:
-        """How many of so many coordinates are zeroed, but for ties; one stays at least."""
-        # 0.9 * 10 is 9.000000000000002 or 8.999999999999998 according to the factors; neither should lose a coordinate.
-        return coordinates - max(1, int(self.share * coordinates + 1e-9))
