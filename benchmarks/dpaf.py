@@ -26,9 +26,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
+from benchmarks.picture import draw
 from sfumato import Budget, Images, Method, Run, load, synthesize
 from sfumato.api import make_method
 from sfumato.data import load_public
@@ -117,15 +117,6 @@ class Grid:
         except InputError as error:
             return {"fidelity": str(error)}
         return {"fidelity": {name: value.mean for name, value in found.items()}, "fidelity_images": limit}
-
-
-def draw(images: Images, path: Path, each: int = 8) -> None:
-    """A few images of each class, a row a class."""
-    from sfumato.release.pictures import png
-
-    rows = [images.pixels[images.labels == c][:each] for c in range(len(images.classes))]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(png(np.concatenate([np.concatenate(list(row), 2) for row in rows if len(row) == each], 1)))
 
 
 def ours(data: str, epsilon: float, changes: dict[str, str]) -> Method:

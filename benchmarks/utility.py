@@ -7,6 +7,7 @@
 For every set, epsilon (or recipe, which has its own) and seed a release is made and the CNN of the papers is trained
 on it: last step of a fixed schedule, and the best of eight looks at the test set beside it, labelled. One synthesis and
 one classifier a seed; `--jobs` runs several at a time on one device, which makes `synthesis_s` longer for each.
+`--pictures DIR` keeps a grid of images of each first seed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.picture import draw
 from sfumato import Budget, Method, Run, synthesize
 from sfumato.api import make_method
 from sfumato.data import load_public
@@ -38,12 +40,16 @@ def tested(data: str) -> Any:
     return load_public(data, "a named public set", split="test").images
 
 
-def one(method: Method, data: str, budget: Budget, seed: int, count: int) -> dict[str, Any]:
+def one(
+    method: Method, data: str, budget: Budget, seed: int, count: int, picture: Path | None = None
+) -> dict[str, Any]:  # fmt: skip
     """One release and its classifier."""
     test, start = tested(data), time.perf_counter()
     release = synthesize(method, data, budget, Run(seed=seed), count=count)
     made = time.perf_counter() - start
     images, device = release.images, Run().device
+    if picture:
+        draw(images, picture, rows=4, scale=1)
     start = time.perf_counter()
     trained = stacked.train("cnn", images.pixels, images.labels, test.pixels, test.labels, classes=len(images.classes),
                             seeds=[seed], device=device)  # fmt: skip
@@ -77,9 +83,14 @@ def measure(given: argparse.Namespace, module: str, **more: Any) -> list[dict[st
     """Every cell on every set, printed and written as it comes."""
     results: list[dict[str, Any]] = []
     wanted = [(data, *cell) for data in given.data for cell in cells(given)]
+
+    def picture(data: str, method: Method, epsilon: float, seed: int) -> Path | None:
+        name = f"{method.name}-{data.split(':')[0]}-{epsilon:g}.png"
+        return given.pictures / name if given.pictures and not seed else None
+
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
-        work = [[pool.submit(one, method, data, budget, seed, given.count) for seed in range(given.seeds)]
-                for data, _, method, budget in wanted]  # fmt: skip
+        work = [[pool.submit(one, method, data, budget, seed, given.count, picture(data, method, budget.epsilon, seed))
+                 for seed in range(given.seeds)] for data, _, method, budget in wanted]  # fmt: skip
         for (data, called, _, budget), seeds in zip(wanted, work, strict=True):
             rows = summary([seed.result() for seed in seeds])
             results.append({**more, "data": data.split(":")[0], **called, "epsilon": budget.epsilon,
@@ -112,6 +123,7 @@ def options() -> argparse.ArgumentParser:
     ask.add_argument("--count", type=int, default=60_000)
     ask.add_argument("--set", nargs="*", default=[])
     ask.add_argument("--jobs", type=int, default=1)
+    ask.add_argument("--pictures", type=Path)
     ask.add_argument("--out")
     return ask
 

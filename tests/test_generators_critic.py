@@ -19,6 +19,7 @@ SHAPES = [(1, 28, 28), (3, 32, 32), (1, 30, 27), (1, 8, 8), (3, 5, 9)]
 def test_any_image_has_a_score(shape):
     images, labels = torch.rand(4, *shape), torch.tensor([0, 1, 2, 0])
     assert ConvCritic(shape, 3, 8)(images, labels).shape == (4, 1)
+    assert ConvCritic(shape, 3, 8, heads=True)(images, labels).shape == (4, 1)
     assert ConvCritic(shape, 3, 8, norm=True, auxiliary=True)(images, labels).shape == (4, 4)
     assert max(halvings(shape[1:])[-1]) <= 4
 
@@ -30,10 +31,19 @@ def test_the_label_is_seen_or_guessed():
     torch.testing.assert_close(*guessed(images, torch.tensor([0, 1])).split(1))
 
 
+def test_each_class_has_a_score_of_its_own():
+    images, net = torch.rand(1, 1, 8, 8).expand(2, -1, -1, -1), ConvCritic((1, 8, 8), 2, 8, heads=True)
+    one, other = net(images, torch.tensor([0, 1]))
+    assert one != other
+    with torch.no_grad():
+        net.head.weight[1] += 1
+    assert net(images, torch.tensor([0, 1]))[0] == one and net(images, torch.tensor([0, 1]))[1] != other
+
+
 @pytest.mark.parametrize("norm", [False, True])
-@pytest.mark.parametrize("auxiliary", [False, True])
-def test_the_critic_mixes_no_examples_and_takes_the_fast_way(norm, auxiliary):
-    net = ConvCritic((1, 8, 8), 3, 8, norm=norm, auxiliary=auxiliary)
+@pytest.mark.parametrize("kind", [{}, {"heads": True}, {"auxiliary": True}])
+def test_the_critic_mixes_no_examples_and_takes_the_fast_way(norm, kind):
+    net = ConvCritic((1, 8, 8), 3, 8, norm=norm, **kind)
     labels = torch.tensor([0, 1, 2, 0])
     assert not mixes_examples(lambda x: net(x, labels[: len(x)]), torch.rand(4, 1, 8, 8))
     query = per_example(net, lambda net, x, y: net(x, y)[:, 0], 1.0)

@@ -4,8 +4,9 @@
     convolutions that halve the side and double the maps, down to four pixels or fewer     -> leaky ReLU 0.2
     linear to one score
 
-As in Bie, Kamath and Zhang (2023), for any image: kernels of 4 pixels, of 3 where a side is odd. With `auxiliary` the
-label is not shown but guessed: further outputs, one for each class (Odena et al. 2017).
+As in Bie, Kamath and Zhang (2023), for any image: kernels of 4 pixels, of 3 where a side is odd. With `heads` the label
+is not shown to the convolutions: each class has a linear score of its own (Miyato and Koyama 2018). With `auxiliary` it
+is guessed: further outputs, one for each class (Odena et al. 2017).
 """
 
 from __future__ import annotations
@@ -30,23 +31,25 @@ class ConvCritic(nn.Module):
     """
 
     def __init__(
-        self, shape: Sequence[int], classes: int, width: int = 128, *, norm: bool = False, auxiliary: bool = False
-    ) -> None:
+        self, shape: Sequence[int], classes: int, width: int = 128, *, norm: bool = False, heads: bool = False,
+        auxiliary: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         if width < 2 or width % 2 or (norm and width % GROUPS):
             raise ValueError(f"Expected width as a multiple of {GROUPS if norm else 2}, found width={width}.")
-        self.classes, self.auxiliary = classes, auxiliary
+        self.classes, self.heads, blind = classes, heads and not auxiliary, heads or auxiliary
         channels, sides = int(shape[0]), halvings((int(shape[1]), int(shape[2])))
         maps = [width * 2**i for i in range(len(sides) - 1)]
-        self.image = halving(channels, width if auxiliary else width // 2, sides[0])
-        self.label = None if auxiliary else halving(classes, width // 2, sides[0])
+        self.image = halving(channels, width if blind else width // 2, sides[0])
+        self.label = None if blind else halving(classes, width // 2, sides[0])
         self.body = nn.Sequential()
         for (inputs, outputs), side in zip(pairwise(maps), sides[1:-1], strict=True):
             self.body.append(halving(inputs, outputs, side))
             if norm:
                 self.body.append(nn.GroupNorm(GROUPS, outputs))
             self.body.append(nn.LeakyReLU(0.2))
-        self.head = nn.Linear(maps[-1] * math.prod(sides[-1]), 1 + classes * auxiliary)
+        scores = classes if self.heads else 1 + classes * auxiliary
+        self.head = nn.Linear(maps[-1] * math.prod(sides[-1]), scores)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         maps = self.image(images)
@@ -54,7 +57,8 @@ class ConvCritic(nn.Module):
             known = (labels[:, None] == torch.arange(self.classes, device=labels.device)).to(maps)
             planes = known[:, :, None, None].expand(-1, -1, *images.shape[2:])
             maps = torch.cat([maps, self.label(planes)], 1)
-        return self.head(self.body(F.leaky_relu(maps, 0.2)).flatten(1))
+        scores: Tensor = self.head(self.body(F.leaky_relu(maps, 0.2)).flatten(1))
+        return scores.gather(1, labels[:, None]) if self.heads else scores
 
 
 def halvings(side: tuple[int, int]) -> list[tuple[int, int]]:

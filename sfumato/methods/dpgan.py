@@ -83,6 +83,7 @@ class DPGAN(Method):
     width: int = 64
     critic_width: int = 128
     critic_norm: bool = False  # group normalisation
+    critic_heads: bool = False  # a score for each class, in the place of labels shown beside the image
     bfloat16: bool = False
     keep_critic: bool = False  # in the release
 
@@ -126,8 +127,9 @@ class DPGAN(Method):
         spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)
         net: Generator = seeded(run, lambda: KINDS[self.generator](
             spec.shape, spec.classes, self.latent, self.width, label_weights=weights))  # fmt: skip
-        critic = seeded(run, lambda: ConvCritic(spec.shape, len(spec.classes), self.critic_width, norm=self.critic_norm,
-                                                auxiliary=OBJECTIVES[self.loss].guesses))  # fmt: skip
+        critic = seeded(run, lambda: ConvCritic(
+            spec.shape, len(spec.classes), self.critic_width, norm=self.critic_norm, heads=self.critic_heads,
+            auxiliary=OBJECTIVES[self.loss].guesses))  # fmt: skip
         players = Players(net, critic, Turns(self.critic_steps, self.least, self.grace), rate=self.rate,
                           critic_rate=self.critic_rate, average=self.average)  # fmt: skip
         made = adversarial.play(
