@@ -5,8 +5,8 @@
     S(X, Y)            = OT(X, Y) - 1/2 OT(X, X) - 1/2 OT(Y, Y)
 
 The label cost is what one-hot vectors times w add (Cao et al. 2021). The dual potentials f, g are found by averaged
-updates, while the blur falls from the largest cost to e by half at a time. Their gradient in y_j is that of its cost
-under the plan (the envelope theorem), with the column of j normalised exactly:
+updates, while the blur falls from the largest cost there can be to e by half at a time. Their gradient in y_j is that
+of its cost under the plan (the envelope theorem), with the column of j normalised exactly:
 
     pi_ij   = 1/k softmax_i((f_i - c_ij) / e)
     dS/dy_j = sum_i pi_ij dc(x_i, y_j)/dy_j - sum_l pi'_jl dc(y_j, y_l)/dy_j
@@ -63,16 +63,18 @@ class Sinkhorn:
         f, g = self.potentials(cost)
         return f.mean() + g.mean()
 
-    def potentials(self, cost: Tensor) -> tuple[Tensor, Tensor]:
+    def most(self, pixels: int) -> float:
+        """The largest cost between images of so many pixels; a public number, for which no device is waited for."""
+        return (4 + 2 * self.mixture) * pixels + 2 * self.label * (self.label + self.mixture)
+
+    def potentials(self, cost: Tensor, most: float | None = None) -> tuple[Tensor, Tensor]:
         """f (n,) and g (k,); the last update is exact in each, from the other's average."""
         f, g = cost.new_zeros(len(cost)), cost.new_zeros(cost.shape[1])
-        for blur in self._blurs(cost.detach().max().item()):
+        for blur in self._blurs(cost.detach().max().item() if most is None else most):
             f, g = (f + _softmin(cost, g, blur)) / 2, (g + _softmin(cost.T, f, blur)) / 2
         return _softmin(cost, g, self.blur), _softmin(cost.T, f, self.blur)
 
     def _blurs(self, largest: float) -> list[float]:
-        if not math.isfinite(largest):
-            return [self.blur]  # broken records: the answer is no number, and counts as zero
         falls = max(0, math.ceil(math.log2(max(largest, self.blur) / self.blur)))
         return [self.blur * 2.0**i for i in range(falls, -1, -1) for _ in range(self.rounds)]
 
@@ -85,7 +87,7 @@ class Sinkhorn:
 
     def _slope(self, x: Tensor, y: Tensor, cost: Tensor) -> Tensor:
         """sum_i pi_ij dc(x_i, y_j)/dy_j; the labels' cost is constant."""
-        f, _ = self.potentials(cost)
+        f, _ = self.potentials(cost, self.most(y[0].numel()))
         plan = torch.softmax((f[:, None] - cost) / self.blur, 0).to(y) / len(y)
         flat, others = _scaled(y), _scaled(x)
         slope = 2 * (plan.sum(0)[:, None] * flat - plan.T @ others)
