@@ -164,11 +164,12 @@ class Bench:
 
     def row(self, cell: Cell, steps: int | None, runs: list[tuple[float, float]]) -> dict[str, Any]:
         """What is kept of a cell, all its seeds together."""
-        classifier, box, _ = self.ready(cell.classifier)
-        plan, noisy, found = cell.plan(box.spec, steps), cell.noise > 0, [accuracy for accuracy, _ in runs]
+        spec = DataSpec(self.name, len(self.train), self.train.pixels.shape[1:], self.train.classes, public=True)
+        classifier, plan, noisy = cell.classifier, cell.plan(spec, steps), cell.noise > 0
+        found = [accuracy for accuracy, _ in runs]
         return {
             "name": cell.name, "epsilon": cell.epsilon if math.isfinite(cell.epsilon) else None, "k": classifier.k,
-            "by": classifier.by, "network": cell.classifier.network, "sigma": plan.facts["sigma"] if noisy else 0.0,
+            "by": classifier.by, "network": classifier.network, "sigma": plan.facts["sigma"] if noisy else 0.0,
             "steps": plan.facts["steps"], "rate": plan.events()[0].rate, "clip": classifier.clip,
             "epsilon_spent": plan.epsilon() if noisy else None,
             "paper_epsilon": plan.paper["epsilon"] if noisy else None,

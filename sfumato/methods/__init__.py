@@ -186,7 +186,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="optional",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="g-pate",
@@ -198,7 +198,7 @@ TABLE = (
         framework="PATE",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound; utility measured in part",
     ),
     Row(
         name="gs-wgan",
@@ -210,7 +210,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound; utility measured in part",
     ),
     Row(
         name="ndpdc",
@@ -222,7 +222,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "point-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="p3gm",
@@ -246,7 +246,7 @@ TABLE = (
         framework="PATE",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="pearl",
@@ -282,7 +282,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("implicit", "learnable", "point-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 from sfumato.recipes.recipe import Recipe
 
 SETS = ("mnist", "fashion-mnist")
-NOTE = "Made for one large GPU and a few minutes; not yet measured."
+NOTE = "Made for one large GPU and a few minutes; docs/results.md says what was measured."
 # Method: what both budgets share, then what epsilon 1 and epsilon 10 have of their own.
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "pate-gan": (
