@@ -225,8 +225,9 @@ def main() -> None:
             rows.append(bench.row(cell, given.steps, [seed.result() for seed in seeds]))
             shown = ("name", "accuracy", "std", "published", "steps", "seconds")
             print(json.dumps({k: rows[-1][k] for k in shown}), flush=True)
-            machine = torch.cuda.get_device_name() if bench.device.startswith("cuda") else platform.processor() or platform.machine()
-            what = {"command": command("benchmarks.classify"), "machine": machine,
+            here = platform.processor() or platform.machine()
+            what = {"command": command("benchmarks.classify"),
+                    "machine": torch.cuda.get_device_name() if bench.device.startswith("cuda") else here,
                     "trial": bool(given.steps or given.records)}  # fmt: skip
             place.write_text(json.dumps({**what, "rows": rows}, indent=1) + "\n")
 
