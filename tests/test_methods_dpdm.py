@@ -156,6 +156,25 @@ def test_a_warm_start_is_ordinary_and_repeatable():
     assert after < 0.8 * before and after == again and start(25, None) == before
 
 
+def test_public_images_are_seen_at_every_noise_level(monkeypatch):
+    """The levels of a law are dealt out among copies: one copy alone would be shown the lowest of them only."""
+    seen, loss = set(), DPDM.loss
+
+    def watched(method):
+        inner = loss(method)
+
+        def outer(net, images, labels, keys, copy):
+            seen.update(copy.tolist())
+            return inner(net, images, labels, keys, copy)
+
+        return outer
+
+    monkeypatch.setattr(DPDM, "loss", watched)
+    monkeypatch.setattr("sfumato.methods.dpdm.explicit.train", lambda net, *given, **more: net)
+    learned(DPDM(**TINY | {"copies": 3}, steps=1, public_steps=1, public_batch=4), public=public_images())
+    assert seen == {0, 1, 2}
+
+
 def test_public_images_change_the_first_weights_and_nothing_of_the_plan():
     method = DPDM(**TINY, steps=1, public_steps=3, public_batch=4)
     with_them, without = learned(method, public=public_images()), learned(method)

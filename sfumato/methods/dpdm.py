@@ -77,7 +77,7 @@ class DPDM(Method):
     patch: int = 1  # pixels a side that become one position
     bfloat16: bool = False
     public_steps: int = 2000  # where public images are given
-    public_batch: int = 256
+    public_batch: int = 256  # images, each with all of its copies
 
     name: ClassVar[str] = "dpdm"
 
@@ -118,7 +118,7 @@ class DPDM(Method):
             bfloat16=self.bfloat16,
         ))  # fmt: skip
         loss = self.loss()
-        warm_start(net, loss, public, spec, run, steps=self.public_steps, batch=self.public_batch)
+        warm_start(net, loss, public, spec, run, steps=self.public_steps, batch=self.public_batch, copies=self.copies)
         pace = lambda t: warm_cosine(t, self.steps) if self.cosine else min(1.0, 20 * (t + 1) / self.steps)  # noqa: E731
         return explicit.train(net, loss, barrier, run, self.descent(spec), rate=self.rate, average=self.average,
                               pace=pace, copies=self.copies, bfloat16=self.bfloat16)  # fmt: skip
