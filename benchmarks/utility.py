@@ -84,13 +84,13 @@ def measure(given: argparse.Namespace, module: str, **more: Any) -> list[dict[st
     results: list[dict[str, Any]] = []
     wanted = [(data, *cell) for data in given.data for cell in cells(given)]
 
-    def picture(data: str, method: Method, epsilon: float, seed: int) -> Path | None:
-        name = f"{method.name}-{data.split(':')[0]}-{epsilon:g}.png"
-        return given.pictures / name if given.pictures and not seed else None
+    def picture(data: str, name: str, epsilon: float, seed: int) -> Path | None:
+        return given.pictures / f"{name}-{data.split(':')[0]}-{epsilon:g}.png" if given.pictures and not seed else None
 
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
-        work = [[pool.submit(one, method, data, budget, seed, given.count, picture(data, method, budget.epsilon, seed))
-                 for seed in range(given.seeds)] for data, _, method, budget in wanted]  # fmt: skip
+        work = [[pool.submit(one, method, data, budget, seed, given.count,
+                             picture(data, called.get("recipe", method.name), budget.epsilon, seed))
+                 for seed in range(given.seeds)] for data, called, method, budget in wanted]  # fmt: skip
         for (data, called, _, budget), seeds in zip(wanted, work, strict=True):
             rows = summary([seed.result() for seed in seeds])
             results.append({**more, "data": data.split(":")[0], **called, "epsilon": budget.epsilon,

@@ -100,7 +100,7 @@ def _recipe(name: str, data: str, epsilon: float, settings: dict[str, Any], kind
 
 
 def dpgan_revised(data: str, epsilon: float) -> Recipe:
-    """A small critic with a score for each class, large batches and few steps: a minute or two on one large GPU.
+    """A small critic with a score for each class, large batches and few steps: some minutes on one large GPU.
 
     >>> dpgan_revised("mnist", 10.0).make().batch
     2048
