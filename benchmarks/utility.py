@@ -41,18 +41,18 @@ def tested(data: str) -> Any:
 
 
 def one(
-    method: Method, data: str, budget: Budget, seed: int, count: int, picture: Path | None = None
+    method: Method, data: str, budget: Budget, seed: int, count: int, microbatch: int, picture: Path | None = None
 ) -> dict[str, Any]:  # fmt: skip
     """One release and its classifier."""
-    test, start = tested(data), time.perf_counter()
-    release = synthesize(method, data, budget, Run(seed=seed), count=count)
+    test, start, run = tested(data), time.perf_counter(), Run(seed=seed, microbatch=microbatch)
+    release = synthesize(method, data, budget, run, count=count)
     made = time.perf_counter() - start
-    images, device = release.images, Run().device
+    images = release.images
     if picture:
         draw(images, picture, rows=4, scale=1)
     start = time.perf_counter()
     trained = stacked.train("cnn", images.pixels, images.labels, test.pixels, test.labels, classes=len(images.classes),
-                            seeds=[seed], device=device)  # fmt: skip
+                            seeds=[seed], device=run.device)  # fmt: skip
     return {
         "fixed": float(trained.accuracies[0, -1]),
         "paper": float(trained.accuracies[0].max()),
@@ -88,7 +88,7 @@ def measure(given: argparse.Namespace, module: str, **more: Any) -> list[dict[st
         return given.pictures / f"{name}-{data.split(':')[0]}-{epsilon:g}.png" if given.pictures and not seed else None
 
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
-        work = [[pool.submit(one, method, data, budget, seed, given.count,
+        work = [[pool.submit(one, method, data, budget, seed, given.count, given.microbatch,
                              picture(data, called.get("recipe", method.name), budget.epsilon, seed))
                  for seed in range(given.seeds)] for data, called, method, budget in wanted]  # fmt: skip
         for (data, called, _, budget), seeds in zip(wanted, work, strict=True):
@@ -123,6 +123,7 @@ def options() -> argparse.ArgumentParser:
     ask.add_argument("--count", type=int, default=60_000)
     ask.add_argument("--set", nargs="*", default=[])
     ask.add_argument("--jobs", type=int, default=1)
+    ask.add_argument("--microbatch", type=int, default=1024)
     ask.add_argument("--pictures", type=Path)
     ask.add_argument("--out")
     return ask

@@ -9,7 +9,7 @@ import pytest
 import torch
 from explicit import halves, learned, told_apart
 
-from sfumato import DPDM, Budget, DataSpec, InputError, Relation, Run
+from sfumato import DPDM, Budget, DataSpec, InputError, Relation, Run, load
 from sfumato.chance import drawing, normal, record_keys, uniform
 from sfumato.data.labels import LabelPrior
 from sfumato.data.public import PublicImages
@@ -42,6 +42,38 @@ def test_the_noise_of_a_plan(epsilon, steps, noise):
     assert 0.999 * epsilon < plan.epsilon() <= epsilon < plan.paper["epsilon"] < 1.2 * epsilon
     event = plan.events()[0]
     assert event.rate == 4096 / 60_000 and event.times == steps
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_a_draft_takes_its_share_of_the_budget(relation):
+    budget = Budget(1.0, relation=relation)
+    plain, half = (DPDM(steps=1000, draft=share).plan(MNIST, budget) for share in (0.0, 0.5))
+    assert set(plain.crossings) == {"gradient"} and set(half.crossings) == {"embedding", "gradient"}
+    assert half.crossings["embedding"].times == 1 and half.epsilon() <= 1.0
+    # Half of the squared mu is left for the gradients, whose noise grows by the root of two, nearly.
+    assert half.facts["noise"] == pytest.approx(math.sqrt(2) * plain.facts["noise"], rel=0.05)
+
+
+def test_a_draft_is_learned_before_the_first_private_step():
+    from sfumato.privacy.barrier import Barrier
+    from sfumato.privacy.ledger import Ledger
+    from sfumato.train.draft import PROVENANCE, draft
+
+    data = load(halves())
+    method = DPDM(**TINY, steps=1, draft=0.5, draft_features=40, draft_steps=3)
+    barrier = Barrier(data, data.spec, Ledger(method.plan(data.spec, Budget(5.0))))
+    run = Run(device="cpu")
+    first = draft(barrier, run, method.labels, 40, 3)
+    again = draft(barrier, run, method.labels, 40, 3)
+    assert first.provenance == PROVENANCE and first.images.classes == data.spec.classes
+    assert np.array_equal(first.images.pixels, again.images.pixels)
+    assert barrier.ledger.used["embedding"] == 1
+
+
+@pytest.mark.parametrize("wrong", [{"draft": 1.0}, {"draft": -0.1}, {"draft": 0.1, "draft_features": 3}])
+def test_drafts_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ValueError, match="Expected draft"):
+        DPDM(**wrong)
 
 
 def test_copies_cost_nothing_and_replace_one_costs_more():

@@ -1,6 +1,6 @@
 """A small conditional U-Net whose layers keep examples apart and have rules for ghost norms.
 
-Every layer is a convolution, a linear map or a group norm, is called once, and with one tensor; attention is made of
+Every layer with parameters is a convolution or a linear map, is called once, and with one tensor; attention is made of
 linear maps.
 """
 
@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-GROUP = 8  # channels of a group norm's group
+from sfumato.generators.soft import GROUP, even, soft
+
 HEAD = 32  # channels of an attention head
 
 
@@ -59,7 +60,6 @@ class UNet(nn.Module):
             sizes = [(2 * now if i == 0 else now, now) for i in range(blocks)]
             self.up.append(nn.ModuleList([Block(a, b, known, attend) for a, b in sizes]))
             self.grow.append(nn.Conv2d(now, widths[depth - 1], 3, padding=1) if depth else nn.Identity())
-        self.even = nn.GroupNorm(widths[0] // GROUP, widths[0])
         self.end = nn.Conv2d(widths[0], channels * patch**2, 3, padding=1)
         nn.init.zeros_(self.end.weight)
         nn.init.zeros_(self.end.bias)
@@ -81,9 +81,16 @@ class UNet(nn.Module):
             x = torch.cat([x, skip], 1)
             for block in blocks:
                 x = block(x, known)
-            x = x if not kept else grow(F.interpolate(x, kept[-1].shape[2:]))
-        x = F.pixel_shuffle(self.end(F.silu(self.even(x))), self.patch)
+            x = x if not kept else grow(twice(x, kept[-1].shape[2:]))
+        x = F.pixel_shuffle(self.end(soft(x)), self.patch)
         return x[:, :, :height, :width]
+
+
+def twice(x: Tensor, size: torch.Size) -> Tensor:
+    """Every position four times, cut to `size`; in the precision of x, which `interpolate` would not keep."""
+    n, c, h, w = x.shape
+    four = x.permute(0, 2, 3, 1)[:, :, None, :, None].expand(n, h, 2, w, 2, c).reshape(n, 2 * h, 2 * w, c)
+    return four.permute(0, 3, 1, 2)[:, :, : size[0], : size[1]]  # channels stay innermost
 
 
 class Block(nn.Module):
@@ -91,8 +98,7 @@ class Block(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, known: int, attend: bool) -> None:
         super().__init__()
-        self.even1, self.conv1 = nn.GroupNorm(inputs // GROUP, inputs), nn.Conv2d(inputs, outputs, 3, padding=1)
-        self.even2, self.conv2 = nn.GroupNorm(outputs // GROUP, outputs), nn.Conv2d(outputs, outputs, 3, padding=1)
+        self.conv1, self.conv2 = nn.Conv2d(inputs, outputs, 3, padding=1), nn.Conv2d(outputs, outputs, 3, padding=1)
         self.known = nn.Linear(known, 2 * outputs)
         self.short = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1)
         self.attention = Attention(outputs) if attend else nn.Identity()
@@ -100,10 +106,8 @@ class Block(nn.Module):
         nn.init.zeros_(self.conv2.bias)
 
     def forward(self, x: Tensor, known: Tensor) -> Tensor:
-        scale, shift = self.known(known)[:, :, None, None].chunk(2, 1)
-        h = self.conv1(F.silu(self.even1(x)))
-        h = self.conv2(F.silu(self.even2(h) * (1 + scale) + shift))
-        return self.attention((self.short(x) + h) * math.sqrt(0.5))
+        h = self.conv2(soft(self.conv1(soft(x)), *self.known(known).chunk(2, 1)))
+        return self.attention(self.short(x) + h)
 
 
 class Attention(nn.Module):
@@ -112,13 +116,12 @@ class Attention(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.heads = max(1, width // HEAD)
-        self.even = nn.GroupNorm(width // GROUP, width)
         self.ask, self.tell = nn.Linear(width, 3 * width), nn.Linear(width, width)
         nn.init.zeros_(self.tell.weight)
         nn.init.zeros_(self.tell.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         n, c, h, w = x.shape
-        q, k, v = self.ask(self.even(x).flatten(2).mT).view(n, h * w, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = self.ask(even(x).flatten(2).mT).view(n, h * w, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         seen = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, h * w, c)
         return x + self.tell(seen).mT.view(n, c, h, w)

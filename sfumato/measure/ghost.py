@@ -27,10 +27,12 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from sfumato.errors import InputError
+from sfumato.measure.kernel_rows import kernel_rows
 
 CACHE = 2**19  # numbers of columns formed at once on a CPU
 SHORT = 1024  # numbers of a gradient that is its own lengths
 ROOM = 2**28  # numbers of one layer's rows that may be kept; above, they are formed in pieces and not kept
+LARGE = 2**30  # the same on a GPU, which forms those of a convolution without more room
 # Float32 products of a and b round by a part of sum_t |a_t||b_t|, which may exceed the norm where positions cancel.
 ROUNDING = 2.0**-22
 
@@ -93,7 +95,7 @@ class Pairs(Term):
     """Gradients as pairs of inputs a (B, G, T, D) and output gradients b (B, G, T, O)."""
 
     def __init__(self, a: Tensor, b: Tensor, lay: Lay) -> None:
-        self.a, self.b, self.lay = _full(a), _full(b), lay
+        self.a, self.b, self.lay = a, b, lay
 
     @property
     def sizes(self) -> Sizes:
@@ -118,18 +120,20 @@ class Pairs(Term):
 
     def _pieces(self) -> Tensor:
         step = max(1, ROOM // _numel(self.sizes))
-        pieces = [Rows(b.mT @ a).lengths() for a, b in zip(self.a.split(step), self.b.split(step), strict=True)]
+        pieces = [Rows(_full(b).mT @ _full(a)).lengths()
+                  for a, b in zip(self.a.split(step), self.b.split(step), strict=True)]  # fmt: skip
         by_group = torch.cat(pieces).double().unflatten(1, (self.a.shape[1], -1))
         return torch.linalg.vector_norm(by_group, dim=2).add_(self._reach().sum(2), alpha=ROUNDING)
 
     def weighted(self, weights: Tensor) -> Tensor:
-        a, b = self.a, self.b * weights.to(self.b).view(-1, 1, 1, 1)
+        a, b = _full(self.a), _full(self.b)
+        b = b * weights.to(b).view(-1, 1, 1, 1)
         if a.shape[1] == 1:
             return self.lay((b.flatten(0, 2).t() @ a.flatten(0, 2))[None])
         return self.lay(b.transpose(0, 1).flatten(1, 2).mT @ a.transpose(0, 1).flatten(1, 2))
 
     def rows(self) -> Tensor:
-        return self.lay(self.b.mT @ self.a)
+        return self.lay(joined(self.b, self.a))
 
     def clean(self) -> None:
         # Both: zero times infinity is no number. Not in place: a may be a view of the caller's images.
@@ -168,6 +172,17 @@ def _full(y: Tensor) -> Tensor:
     return y.float() if y.dtype in (torch.bfloat16, torch.float16) else y
 
 
+def joined(b: Tensor, a: Tensor) -> Tensor:
+    """sum_t b_t a_t', (B, G, T, O) and (B, G, T, D) -> (B, G, O, D), added in float32 at least.
+
+    Matrix units of a GPU multiply half precision as it is: its products are exact in float32.
+    """
+    if not a.is_cuda or torch.bfloat16 not in (a.dtype, b.dtype):
+        return _full(b).mT @ _full(a)
+    a, b = a.bfloat16(), b.bfloat16()  # so rounded the layer saw them
+    return torch.bmm(b.flatten(0, 1).mT, a.flatten(0, 1), out_dtype=torch.float32).unflatten(0, a.shape[:2])
+
+
 def _numel(sizes: Sizes) -> int:
     """Numbers in one example's gradient."""
     groups, _, inputs, outputs = sizes
@@ -189,11 +204,11 @@ def outer(pairs: Callable[[Tensor, Tensor], Pairs], x: Tensor, g: Tensor, copies
     step = max(1, CACHE // (groups * positions * inputs)) if x.device.type == "cpu" else units
     if step >= units:
         whole = pairs(x, g)
-        return Rows(whole.b.mT @ whole.a, whole.lay)
+        return Rows(joined(whole.b, whole.a), whole.lay)
     rows = torch.empty(units, groups, outputs, inputs, dtype=_full(x[:0]).dtype, device=x.device)
     for into, *part in zip(rows.split(step), x.split(copies * step), g.split(copies * step), strict=True):
         some = pairs(*part)
-        torch.matmul(some.b.mT, some.a, out=into)
+        torch.matmul(_full(some.b).mT, _full(some.a), out=into)
     return Rows(rows, some.lay)
 
 
@@ -224,11 +239,14 @@ def _conv(layer: nn.Conv1d | nn.Conv2d, x: Tensor, g: Tensor, copies: int) -> Te
         a = patches(F.pad(x, pads, mode) if any(pads) else x, layer, g.shape[2:])
         return Pairs(_fold(a, copies), _fold(_split(g, layer.groups), copies), lay)
 
+    def weight() -> Term:
+        sizes, units = _sizes(layer, x, g, copies), len(x) // copies
+        fits = not gram(sizes) and units * _numel(sizes) <= LARGE
+        rows = kernel_rows(layer, x, g, copies) if fits else None
+        return outer(pairs, x, g, copies, sizes) if rows is None else Rows(rows, lay)
+
     lay = _kernel(layer)
-    return {
-        "weight": lambda: outer(pairs, x, g, copies, _sizes(layer, x, g, copies)),
-        "bias": lambda: Rows(_over_positions(g, copies)),
-    }
+    return {"weight": weight, "bias": lambda: Rows(_over_positions(g, copies))}
 
 
 def _transposed(layer: nn.ConvTranspose1d | nn.ConvTranspose2d, x: Tensor, g: Tensor, copies: int) -> Terms:
@@ -286,7 +304,8 @@ def _kernel(layer: nn.Module) -> Lay:
 
 
 def _over_positions(g: Tensor, copies: int) -> Tensor:
-    summed = _full(g).sum(tuple(range(2, g.dim()))) if g.dim() > 2 else _full(g)
+    kind = torch.promote_types(g.dtype, torch.float32)
+    summed = g.sum(tuple(range(2, g.dim())), dtype=kind) if g.dim() > 2 else _full(g)
     return summed if copies == 1 else summed.view(-1, copies, g.shape[1]).sum(1)
 
 

@@ -39,6 +39,7 @@ from sfumato.privacy.plan import Plan
 from sfumato.run.run import Run
 from sfumato.train import explicit
 from sfumato.train.dpsgd import Descent
+from sfumato.train.draft import check_draft, draft, parts
 from sfumato.train.match import warm_cosine
 from sfumato.train.warm import warm_start
 from sfumato.types import DataSpec
@@ -78,11 +79,15 @@ class DPDM(Method):
     bfloat16: bool = False
     public_steps: int = 2000  # where public images are given
     public_batch: int = 256  # images, each with all of its copies
+    draft: float = 0.0  # share of the budget for images that the network learns from first (`train.draft`)
+    draft_features: int = 10_000
+    draft_steps: int = 1000
 
     name: ClassVar[str] = "dpdm"
 
     def __post_init__(self) -> None:
-        counts = ("steps", "batch", "copies", "width", "depth", "blocks", "patch", "evaluations", "public_batch")
+        counts = ("steps", "batch", "copies", "width", "depth", "blocks", "patch", "evaluations", "public_batch",
+                  "draft_features", "draft_steps")  # fmt: skip
         for name in counts:
             if not 1 <= getattr(self, name) <= 10_000_000:
                 raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
@@ -95,6 +100,7 @@ class DPDM(Method):
                              f"{self.rate}, {self.clip}, {self.average}, {self.drop}.")  # fmt: skip
         if not (self.width_of_levels > 0 and self.spread > 0 and self.public_steps >= 0 and abs(self.level) < 20):
             raise ValueError("Expected width_of_levels and spread above 0, public_steps from 0, level within 20.")
+        check_draft(self.draft, self.draft_features)
         if self.guidance != 1 and not self.drop:
             raise ValueError("Expected drop above 0 with guidance: a network that never goes without labels has none.")
 
@@ -103,12 +109,14 @@ class DPDM(Method):
         return Descent(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return explicit.plan(self, self.descent(spec), spec, budget, deviations=DEVIATIONS, warm=self.public_steps)
+        return explicit.plan(self, self.descent(spec), spec, budget, deviations=DEVIATIONS, parts=parts(self.draft),
+                             warm=self.public_steps)  # fmt: skip
 
     def small(self) -> DPDM:
         """The same gradients of a small network."""
         return replace(self, width=8, depth=2, blocks=1, attention=1, evaluations=2, copies=min(self.copies, 2),
-                       public_steps=min(self.public_steps, 2), public_batch=4, bfloat16=False)  # fmt: skip
+                       public_steps=min(self.public_steps, 2), public_batch=4, bfloat16=False,
+                       draft_features=min(self.draft_features, 20), draft_steps=2)  # fmt: skip
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)
@@ -117,8 +125,12 @@ class DPDM(Method):
             self.attention, self.patch, self.sampler, self.evaluations, self.guidance, self.churn, spread=self.spread,
             bfloat16=self.bfloat16,
         ))  # fmt: skip
-        loss = self.loss()
-        warm_start(net, loss, public, spec, run, steps=self.public_steps, batch=self.public_batch, copies=self.copies)
+        loss, warm = self.loss(), [] if public is None else [public]
+        if self.draft:
+            warm.append(draft(barrier, run, self.labels, self.draft_features, self.draft_steps))  # the barrier
+        for images in warm:
+            warm_start(net, loss, images, spec, run, steps=self.public_steps, batch=self.public_batch,
+                       copies=self.copies, bfloat16=self.bfloat16)  # fmt: skip
         pace = lambda t: warm_cosine(t, self.steps) if self.cosine else min(1.0, 20 * (t + 1) / self.steps)  # noqa: E731
         return explicit.train(net, loss, barrier, run, self.descent(spec), rate=self.rate, average=self.average,
                               pace=pace, copies=self.copies, bfloat16=self.bfloat16)  # fmt: skip

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from sfumato.chance import drawing
 from sfumato.errors import InputError
 from sfumato.measure.gradients import Loss
+from sfumato.train.match import warm_cosine
 
 if TYPE_CHECKING:
     from sfumato.data.public import PublicImages
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def warm_start(
     net: nn.Module, loss: Loss, public: PublicImages | None, spec: DataSpec, run: Run, *, steps: int, batch: int = 256,
-    rate: float = 1e-3, copies: int = 1,
+    rate: float = 1e-3, copies: int = 1, bfloat16: bool = False,
 ) -> None:  # fmt: skip
     """Adam on the loss that the private steps will use; nothing where there are no public images.
 
@@ -33,12 +34,15 @@ def warm_start(
     draw = drawing(lambda name, step: run.generator(f"public {name}", step), copies)
     run.progress.start("public images", steps)
     for step in range(steps):
+        optimiser.param_groups[0]["lr"] = rate * warm_cosine(step, steps)
         rows = torch.randint(len(images), (batch,), generator=run.generator("public", step))
         rows = rows.repeat_interleave(copies)
         x, y = images[rows].to(run.device).float().div(255), labels[rows].to(run.device)
         drawn = (t.to(run.device) for t in draw(step)(len(rows)))
         optimiser.zero_grad(set_to_none=True)
-        loss(net, x, y, *drawn).mean().backward()
+        with torch.autocast(torch.device(run.device).type, torch.bfloat16, enabled=bfloat16):
+            losses = loss(net, x, y, *drawn)
+        losses.float().mean().backward()
         optimiser.step()
         run.progress.advance(step + 1, "public")
         run.check()

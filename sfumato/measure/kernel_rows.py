@@ -1,0 +1,100 @@
+"""Gradients of single examples in the kernel of a convolution, without a copy of all its windows.
+
+    row_i[o, (y, x), c] = sum over copies and positions t of g_t[o] a_{t + (y, x)}[c]
+
+On CUDA, for factors in bfloat16: a program takes one example and one place (y, x) of the kernel, and reads the shifted
+map where it lies. Products of bfloat16 are exact in float32, in which they are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+POSITIONS, LEAST, MOST = 64, 16, 64  # positions at once; channels at once, as matrix units like them
+
+
+def kernel_rows(layer: nn.Module, x: Tensor, g: Tensor, copies: int) -> Tensor | None:
+    """(B, 1, O, places * C) in float32, of an input (B K, C, H, W) and gradients (B K, O, H', W'); None elsewhere."""
+    if not (x.is_cuda and torch.bfloat16 in (x.dtype, g.dtype) and isinstance(layer, nn.Conv2d) and len(x)):
+        return None
+    plain = layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    if not plain or any(way[0] != way[1] for way in (layer.stride, layer.padding)) or set(layer.dilation) != {1}:
+        return None
+    kernel = working(x.device)
+    return None if kernel is None else launched(kernel, layer, x, g, copies)
+
+
+def launched(kernel: Any, layer: nn.Conv2d, x: Tensor, g: Tensor, copies: int) -> Tensor:
+    """By the kernel."""
+    x, g = (y.bfloat16().contiguous(memory_format=torch.channels_last) for y in (x, g))  # so rounded the layer saw them
+    (_, c, h, w), (o, ho, wo) = x.shape, g.shape[1:]
+    (down, across), units = layer.kernel_size, len(x) // copies
+    rows = torch.empty(units, 1, o, down * across * c, dtype=torch.float32, device=x.device)
+    some_o, some_c = (min(MOST, max(LEAST, 1 << (n - 1).bit_length())) for n in (o, c))
+    grid = (units, down * across, -(-o // some_o) * -(-c // some_c))
+    with torch.cuda.device_of(x):
+        kernel[grid](x, g, rows, copies, c, h, w, o, ho, wo, across, down * across, int(layer.stride[0]),
+                     int(layer.padding[0]), some_o, some_c, POSITIONS)  # fmt: skip
+    return rows
+
+
+@cache
+def working(device: torch.device) -> Any:
+    """The kernel, if this machine can compile it and a small trial on the device comes out right; else None."""
+    random = torch.Generator().manual_seed(0)
+    x, g = (torch.randn(6, c, side, side, generator=random).to(device).bfloat16() for c, side in ((20, 5), (3, 3)))
+    layer = nn.Conv2d(20, 3, 3, stride=2, padding=1)
+    try:
+        found = launched(kernel := written(), layer, x, g, 2)
+        return kernel if (found - shown(layer, x, g, 2)).abs().max() < 1e-3 else None
+    except Exception:  # no Triton, no C compiler, no room on the disk for what it makes, ...
+        return None
+
+
+def shown(layer: nn.Conv2d, x: Tensor, g: Tensor, copies: int) -> Tensor:
+    """The same by windows, for comparison."""
+    windows = F.unfold(x.float(), layer.kernel_size, padding=layer.padding, stride=layer.stride)  # type: ignore[arg-type]
+    rows = (g.float().flatten(2) @ windows.mT).unflatten(0, (-1, copies)).sum(1)
+    return rows.unflatten(2, (x.shape[1], -1)).mT.flatten(2)[:, None]
+
+
+@cache
+def written() -> Callable[..., Any]:
+    """The kernel. Made here so that nobody else needs Triton, which finds `tl` among the names of the module."""
+    global tl
+    import triton
+    from triton import language as tl
+
+    @triton.jit
+    def gather(
+        x, g, rows, copies: tl.constexpr, c: tl.constexpr, h: tl.constexpr, w: tl.constexpr, o: tl.constexpr,
+        ho: tl.constexpr, wo: tl.constexpr, across: tl.constexpr, places: tl.constexpr, stride: tl.constexpr,
+        pad: tl.constexpr, some_o: tl.constexpr, some_c: tl.constexpr, some_t: tl.constexpr,
+    ):  # fmt: skip
+        unit, place = tl.program_id(0).to(tl.int64), tl.program_id(1)
+        tiles: tl.constexpr = (c + some_c - 1) // some_c
+        out = tl.program_id(2) // tiles * some_o + tl.arange(0, some_o)
+        into = tl.program_id(2) % tiles * some_c + tl.arange(0, some_c)
+        total: tl.constexpr = copies * ho * wo
+        x += unit * (copies * h * w * c)
+        g += unit * (total * o)
+        found = tl.zeros((some_o, some_c), dtype=tl.float32)
+        for first in range(0, total, some_t):
+            t = first + tl.arange(0, some_t)
+            image, at = t // (ho * wo), t % (ho * wo)
+            top, left = at // wo * stride + place // across - pad, at % wo * stride + place % across - pad
+            here = (t < total) & (top >= 0) & (top < h) & (left >= 0) & (left < w)
+            seen = (image * h + top) * w + left
+            a = tl.load(x + seen[:, None] * c + into[None, :], mask=here[:, None] & (into < c)[None, :], other=0.0)
+            b = tl.load(g + t[None, :] * o + out[:, None], mask=here[None, :] & (out < o)[:, None], other=0.0)
+            found = tl.dot(b, a, found)
+        where = unit * (o * places * c) + out[:, None] * (places * c) + place * c + into[None, :]
+        tl.store(rows + where, found, mask=(out < o)[:, None] & (into < c)[None, :])
+
+    return gather

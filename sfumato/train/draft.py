@@ -1,0 +1,66 @@
+"""A draft: images of a cheap release, on which a network learns before its first private step.
+
+    released   the mean embedding of DP-MERF, once, with a share of the budget
+    draft      images of a small generator that is fitted to it: post-processing, as free as public images
+    then       ordinary steps of the network on them, before those of DP-SGD with the rest of the budget
+
+After DP-FETA (Li et al. 2025), which begins with noisy mean images of each class. A draft shows what the classes look
+like, which DP-SGD learns slowly; DP-SGD adds what an embedding cannot hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from sfumato.data.labels import LabelPrior
+from sfumato.data.public import PublicImages
+from sfumato.methods.dp_merf import DPMERF, UNIT_BALL
+from sfumato.train.embedding import EMBEDDING
+from sfumato.train.explicit import Part
+
+if TYPE_CHECKING:
+    from sfumato.privacy.barrier import Barrier
+    from sfumato.run.run import Run
+
+IMAGES = 20_000
+PROVENANCE = "a draft made of values that were released before"
+
+
+class Rehearsal:
+    """A run whose steps are not kept: they are made again, the same ones, when the run is resumed."""
+
+    def __init__(self, run: Run, name: str) -> None:
+        self.run, self.name, self.device, self.seed, self.once = run, name, run.device, run.seed, run.once
+
+    def generator(self, name: str, step: int = 0) -> torch.Generator:
+        """Public randomness of its own."""
+        return self.run.generator(f"{self.name} {name}", step)
+
+    def steps(self, total: int, **state: Any) -> Iterator[int]:
+        """Step numbers, with progress and a look at Ctrl-C."""
+        self.run.progress.start(self.name, total)
+        for step in range(total):
+            yield step
+            self.run.progress.advance(step + 1, self.name)
+            self.run.check()
+
+
+def parts(share: float) -> dict[str, Part]:
+    """The release of a draft that gets this share of the squared mu; none at 0."""
+    return {EMBEDDING: Part(UNIT_BALL, share)} if share else {}
+
+
+def check_draft(share: float, features: int) -> None:
+    """Refuse settings that make no sense."""
+    if not 0 <= share < 1 or features % 2:
+        raise ValueError(f"Expected draft from 0 to below 1 and draft_features even, found {share}, {features}.")
+
+
+def draft(barrier: Barrier, run: Run, labels: LabelPrior, features: int, steps: int) -> PublicImages:
+    """The images."""
+    sketch = DPMERF(labels=labels, features=features, steps=steps, batch=100, width=64)
+    net = sketch.learn(barrier, Rehearsal(run, "draft"))  # type: ignore[arg-type]  # the barrier is inside
+    return PublicImages(net.sample(IMAGES, seed=run.seed), PROVENANCE)
