@@ -66,7 +66,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="dp-mepf",
@@ -114,7 +114,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="dp-sinkhorn",
@@ -126,7 +126,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="dp-swd",
@@ -138,7 +138,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="dp-vae",
@@ -210,7 +210,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound; utility measured in part",
+        status="sound",
     ),
     Row(
         name="ndpdc",
@@ -258,7 +258,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="private-evolution",
@@ -270,7 +270,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "point-wise", "approximate"),
         public_data="optional",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="private-set",
