@@ -31,7 +31,7 @@ TINY = {
     "dp-swd": {"slices": 6, "bins": 4, "steps": 6, "batch": 4, "latent": 4, "width": 8},
     "dp-vae": {"steps": 5, "batch": 12, "latent": 3, "width": 8},
     "dpaf": {"epochs": 0.9, "batch": 10, "mu": 2, "critic_width": 2, "features": 4, "width": 2, "latent": 4,
-             "hidden": 4, "rate": 0.05, "critic_rate": 0.05, "replay": 2},
+             "hidden": 4, "rate": 0.05, "critic_rate": 0.05, "replay": 2, "fakes": 8, "moves": 2, "matching": 1.0},
     "dpdm": {"steps": 5, "batch": 12, "copies": 2, "width": 8, "depth": 1, "evaluations": 2, "draft": 0.2,
              "draft_features": 20, "draft_steps": 2, "public_steps": 2, "public_batch": 4},
     "dpgan": {"steps": 6, "batch": 12, "fakes": 4, "critic_steps": 2, "latent": 4, "width": 8, "critic_width": 4,

@@ -23,7 +23,8 @@ from sfumato.measure.gradients import per_example
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.ledger import Ledger
 from sfumato.train.dpaf_printed import STAMP, Printed, _Game, printed
-from sfumato.train.forward_phase import Memory
+from sfumato.train.forward_phase import Memory, Turn
+from sfumato.train.players import Players, Turns
 from sfumato.types import Images
 
 FACES = DataSpec("faces", 182_637, (3, 64, 64), ("no", "yes"))
@@ -192,6 +193,33 @@ def test_large_images_go_through():
     assert method.plan(spec, Budget(5)).facts["layout"] == "C3-C1-x"
     net, ledger = learn(method, data, spec, Budget(5))
     assert ledger.complete and net.sample(2).pixels.shape == (2, 3, 128, 128)
+
+
+def test_more_moves_ask_no_more_and_change_the_generator():
+    nets = []
+    for moves in (1, 3):
+        net, ledger = learn(DPAF(**TINY, epochs=0.5, moves=moves, fakes=6), load(arrays()), SMALL, Budget(5.0))
+        assert ledger.used == {"aggregate": 3, "conv2": 1}
+        nets.append(torch.cat([p.flatten() for p in net.parameters()]))
+    assert not torch.equal(*nets)
+
+
+def test_what_matching_costs_is_a_mean_over_pairs_of_different_images():
+    method = DPAF(**TINY, matching=2.0, fakes=6)
+    rules = method.rules(method.sizes(SMALL), SMALL, None, 0.0)
+    torch.manual_seed(0)
+    critic = method._critic(SMALL, method.sizes(SMALL).layout, rules)
+    net = MirrorGenerator(SMALL.shape, SMALL.classes, 4, 2, method.sizes(SMALL).layout.depth)
+    turn = Turn(Players(net, critic, Turns(1), rate=1e-3, critic_rate=1e-3), rules)
+    images, labels = torch.rand(6, 1, 8, 8), torch.arange(6) % 3
+    target = torch.randn(1, *critic.lower.shape)
+    turn.memory.add(target)
+    with torch.no_grad():
+        found, terms = turn._away(images, labels), normalised(critic.lower(images, labels)).flatten(1)
+    pairs = sum(float(terms[i] @ terms[j]) for i in range(6) for j in range(6) if i != j) / 30
+    own = float(terms.square().sum(1).mean()) / 30  # what is left of an image with itself: a constant
+    wanted = pairs - 2 * float(terms.mean(0) @ target.flatten())
+    assert float(found) == pytest.approx(2.0 * (wanted + 6 * own) / terms.shape[1], rel=1e-4)
 
 
 def test_memory_keeps_the_latest():

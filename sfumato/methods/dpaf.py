@@ -61,7 +61,8 @@ class DPAF(Method):
     """Sound DPAF; every part can be switched."""
 
     epochs: float = 5.0  # T batch / records
-    batch: int = 64  # records expected in an aggregate, and fakes a step
+    batch: int = 64  # records expected in an aggregate
+    fakes: int = 64  # a step
     mu: int = 8  # the asymmetry multiplier: conv2* moves every mu-th step, on mu times as many records
     critic_steps: int = 1  # n_critic
     layout: str = ""  # C2-C2-C1, C3-C1-x, ...; by the size of the images if left out
@@ -76,6 +77,8 @@ class DPAF(Method):
     classwise: bool = False  # an aggregate for each class, at no further cost
     replay: int = 1  # latest aggregates that conv3* and FC* learn from
     together: bool = False  # the generator is judged by sums of its images
+    moves: int = 1  # steps of generator, conv3* and FC* after each aggregate
+    matching: float = 0.0  # weight of the distance between sums of fakes and of records, for the generator
     activation: str = "leaky"  # "tanh"
     warm: int = 0  # steps of the same game on public images first
     warm_generator: bool = False  # the generator keeps what it learned there
@@ -103,14 +106,14 @@ class DPAF(Method):
 
     def small(self) -> DPAF:
         """The same questions by small networks, after one step for conv1."""
-        return replace(self, width=2, critic_width=2, hidden=8, latent=4, conv1_epochs=1e-6,
+        return replace(self, width=2, critic_width=2, hidden=8, latent=4, conv1_epochs=1e-6, moves=min(self.moves, 2),
                        conv1_steps=min(self.conv1_steps, 2), warm=min(self.warm, 2))  # fmt: skip
 
     def rules(self, sizes: Sizes, spec: DataSpec, weights: list[float] | None, noise: float) -> Rules:
         """Of the game between generator and discriminator."""
         shares = tuple(weights or [1 / len(spec.classes)] * len(spec.classes)) if self.classwise else (1.0,)
         return Rules(sizes.steps, sizes.batch, sizes.wide, self.mu, shares, noise, sizes.second.clip, self.relative,
-                     self.replay, self.bfloat16)  # fmt: skip
+                     self.replay, self.bfloat16, self.fakes, self.moves, self.matching)  # fmt: skip
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)

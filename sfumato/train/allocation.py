@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 LOUD = 8.0  # standard deviations of the noise in a normalised feature of the mean, from which on a plan warns
 LIMITS = (
     ("epochs conv1_epochs", 1e-6, 1e6),
-    ("batch", 2, 10_000_000),
-    ("mu critic_steps replay latent width critic_width features hidden", 1, 1_000_000),
+    ("batch fakes", 2, 10_000_000),
+    ("matching", 0, 1e6),
+    ("mu critic_steps moves replay latent width critic_width features hidden", 1, 1_000_000),
     ("conv1_steps warm", 0, 10_000_000),
     ("clip", 1e-6, 1e6),
     ("keep", 1e-6, 1),

@@ -8,7 +8,8 @@
     conv1    where it learns in the game: as conv2*, by a batch and noise of its own           the crossing "conv1"
     G        a step through the discriminator without sums, every n_critic steps              free post-processing
 
-What was released may be used again: `replay` is how many of the latest aggregates conv3* and FC* learn from.
+What was released may be used again: `replay` is how many of the latest aggregates conv3* and FC* learn from, `moves`
+how often they and the generator step after each, and with `matching` the generator is also drawn to sums like them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Rules:
     """The public rules of the game, apart from the networks."""
 
     steps: int  # T
-    batch: int  # records expected in an aggregate, and fakes a step
+    batch: int  # records expected in an aggregate
     wide: int  # records expected in a gradient of conv2*
     multiplier: int  # mu: conv2* moves every so many steps
     shares: tuple[float, ...]  # of the classes where each has an aggregate of its own; (1.0,) else
@@ -57,6 +58,9 @@ class Rules:
     relative: bool = True  # u is counted in mean norms of the fakes' gradients
     replay: int = 1
     bfloat16: bool = False
+    fakes: int = 64  # a step
+    moves: int = 1  # steps of all that is free, after each aggregate
+    matching: float = 0.0  # what the generator pays for sums that are not those of the records
 
     @property
     def by_class(self) -> bool:
@@ -67,9 +71,9 @@ class Rules:
         """Whether conv2* moves in this step: every mu-th from the first on, T // mu times in all."""
         return step % self.multiplier == 0 and step // self.multiplier < self.steps // self.multiplier
 
-    def sizes(self, like: Tensor) -> Tensor:
-        """(K, 1, 1, 1): expected records in each aggregate; one at least, where a class is rare."""
-        return like.new_tensor(self.shares).mul(self.batch).clamp(min=1)[:, None, None, None]
+    def sizes(self, like: Tensor, count: int) -> Tensor:
+        """(K, 1, 1, 1): how many of `count` images each aggregate should have; one at least, where a class is rare."""
+        return like.new_tensor(self.shares).mul(count).clamp(min=1)[:, None, None, None]
 
 
 def clip_to(norm: float, keep: float = 1.0, signs: bool = False) -> Clip:
@@ -92,11 +96,11 @@ class Discriminator(nn.Module):
         return scores[:, None]
 
     def means(self, images: Tensor, labels: Tensor) -> Tensor:
-        """(K, m, h, w): aggregates of public images, divided like those of records."""
+        """(K, m, h, w): aggregates of public images, each over their number."""
         features, count = normalised(self.lower(images, labels)), len(self.rules.shares)
         sums = features.new_zeros(count, *features.shape[1:])
         place = labels if self.rules.by_class else torch.zeros_like(labels)
-        return sums.index_add(0, place, features) / self.rules.sizes(sums)
+        return sums.index_add(0, place, features) / self.rules.sizes(sums, len(labels))
 
     def judge(self, aggregates: Tensor) -> Tensor:
         """(R, K, m, h, w) -> (R, K) scores."""
@@ -194,16 +198,27 @@ class Turn:
 
     def take(self, ask: Ask, run: Run, step: int) -> None:
         """One step of the discriminator, and one of the generator where it is its turn."""
+        rules, players = self.rules, self.players
         released = ask(AGGREGATE, self.sums).float().view(-1, *self.critic.lower.shape)
-        real = self.memory.add(released / self.rules.sizes(released))
-        fakes = self.players.fakes(self.rules.batch, run, step)
-        slopes = self._sharpen(real, self._like(real, fakes, run, step))
-        if self.rules.pushes(step):
-            self.second.push(ask, fakes, *slopes)
-            if self.first:
-                self.first.push(ask, fakes, *slopes)
-        if self.players.turns.due():
-            self.players.move(GAME, self.rules.batch, run, step)
+        real = self.memory.add(released / rules.sizes(released, rules.batch))
+        for number in range(rules.moves * step, rules.moves * (step + 1)):
+            fakes = players.fakes(rules.fakes, run, number)
+            slopes = self._sharpen(real, self._like(real, fakes, run, number))
+            if rules.pushes(step) and number == rules.moves * step:
+                self.second.push(ask, fakes, *slopes)
+                if self.first:
+                    self.first.push(ask, fakes, *slopes)
+            if players.turns.due():
+                players.move(GAME, rules.fakes, run, number, self._away if rules.matching else None)
+
+    def _away(self, images: Tensor, labels: Tensor) -> Tensor:
+        """How far sums of fakes are from those of records, as released: what is left of the noise is a constant.
+
+        Pairs of an image with itself are left out, so that few fakes are not drawn together (`match.unit`).
+        """
+        means, target = self.critic.means(images, labels), self.memory.rows.to(images).mean(0)
+        own = means.square() / (1 - 1 / self.rules.sizes(means, len(labels)).clamp(min=2))
+        return self.rules.matching * (own - 2 * means * target).mean()
 
     @torch.no_grad()
     def _like(self, real: Tensor, fakes: Labelled, run: Run, step: int) -> Tensor:
@@ -211,7 +226,7 @@ class Turn:
         with repeatable():
             means = self.critic.means(*fakes)
         drawn = torch.randn(real.shape, generator=run.generator("noise of fakes", step)).to(means)
-        return means + drawn * self.rules.noise / self.rules.sizes(means)
+        return means + drawn * self.rules.noise / self.rules.sizes(means, self.rules.batch)
 
     def _sharpen(self, real: Tensor, fake: Tensor) -> tuple[Tensor, Tensor]:
         """A step of conv3* and FC*; (K, m, h, w) slopes of the loss at the aggregates of both sides."""

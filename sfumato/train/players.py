@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 Labelled = tuple[Tensor, Tensor]
+Also = Callable[[Tensor, Tensor], Tensor]  # images and labels -> one number
 
 
 class Turns:
@@ -93,13 +94,15 @@ class Players:
                 for p in self.critic.parameters():
                     p.clamp_(-weight_clip, weight_clip)
 
-    def move(self, objective: Objective, count: int, run: Run, step: int) -> None:
-        """One step of the generator."""
+    def move(self, objective: Objective, count: int, run: Run, step: int, also: Also | None = None) -> None:
+        """One step of the generator, which may have something else to pay for its images."""
         z, labels = asked(self.net, count, run, 2 * step + 1)
         self.mover.zero_grad(set_to_none=True)
         with repeatable():
-            out = self.critic(self.net(z, labels), labels)
-            objective.lure(out, labels).mean().backward(inputs=list(self.net.parameters()))
+            images = self.net(z, labels)
+            out = self.critic(images, labels)
+            pays = objective.lure(out, labels).mean() + (also(images, labels) if also else 0)
+            pays.backward(inputs=list(self.net.parameters()))
         self.mover.step()
         if self.average:
             self.average.update(self.net)
