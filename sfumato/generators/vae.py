@@ -14,6 +14,7 @@ from sfumato.generators.base import Generator
 from sfumato.generators.known import known
 
 GROUP = 8  # channels of a group norm's group
+LOUD = 4.0  # of a label beside latents of deviation 1: else a decoder leaves it to them to say what an image shows
 
 
 class VAEGenerator(Generator):
@@ -56,7 +57,7 @@ class VAEGenerator(Generator):
 
     def logits(self, z: Tensor, labels: Tensor) -> Tensor:
         """The decoder's image before its sigmoid, of latents as the encoder has them."""
-        coarse = self.start(torch.cat([z, known(labels, len(self.classes), z)], 1))
+        coarse = self.start(torch.cat([z, LOUD * known(labels, len(self.classes), z)], 1))
         made: Tensor = self.body(coarse.view(-1, 2 * self.width, *self.coarse))
         return made[:, :, : self.shape[1], : self.shape[2]]
 
