@@ -54,7 +54,7 @@ def test_a_draft_takes_its_share_of_the_budget(relation):
     assert half.facts["noise"] == pytest.approx(math.sqrt(2) * plain.facts["noise"], rel=0.05)
 
 
-def test_a_draft_is_learned_before_the_first_private_step():
+def test_a_draft_is_released_once_and_is_the_same_each_time():
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
     from sfumato.train.draft import PROVENANCE, draft
@@ -63,16 +63,17 @@ def test_a_draft_is_learned_before_the_first_private_step():
     method = DPDM(**TINY, steps=1, draft=0.5, draft_features=40, draft_steps=3)
     barrier = Barrier(data, data.spec, Ledger(method.plan(data.spec, Budget(5.0))))
     run = Run(device="cpu")
-    first = draft(barrier, run, method.labels, 40, 3)
-    again = draft(barrier, run, method.labels, 40, 3)
+    first = draft(method, barrier, run)
+    again = draft(method, barrier, run)
     assert first.provenance == PROVENANCE and first.images.classes == data.spec.classes
     assert np.array_equal(first.images.pixels, again.images.pixels)
     assert barrier.ledger.used["embedding"] == 1
 
 
-@pytest.mark.parametrize("wrong", [{"draft": 1.0}, {"draft": -0.1}, {"draft": 0.1, "draft_features": 3}])
+@pytest.mark.parametrize("wrong", [{"draft": 1.0}, {"draft": -0.1}, {"draft": 0.1, "draft_features": 3},
+                                   {"draft": 0.1, "public_steps": 0}])  # fmt: skip
 def test_drafts_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(ValueError, match="Expected draft"):
+    with pytest.raises(ValueError, match="Expected (draft|public_steps)"):
         DPDM(**wrong)
 
 

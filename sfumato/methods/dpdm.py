@@ -100,7 +100,7 @@ class DPDM(Method):
                              f"{self.rate}, {self.clip}, {self.average}, {self.drop}.")  # fmt: skip
         if not (self.width_of_levels > 0 and self.spread > 0 and self.public_steps >= 0 and abs(self.level) < 20):
             raise ValueError("Expected width_of_levels and spread above 0, public_steps from 0, level within 20.")
-        check_draft(self.draft, self.draft_features)
+        check_draft(self)
         if self.guidance != 1 and not self.drop:
             raise ValueError("Expected drop above 0 with guidance: a network that never goes without labels has none.")
 
@@ -127,7 +127,7 @@ class DPDM(Method):
         ))  # fmt: skip
         loss, warm = self.loss(), [] if public is None else [public]
         if self.draft:
-            warm.append(draft(barrier, run, self.labels, self.draft_features, self.draft_steps))  # the barrier
+            warm.append(draft(self, barrier, run))  # the barrier
         for images in warm:
             warm_start(net, loss, images, spec, run, steps=self.public_steps, batch=self.public_batch,
                        copies=self.copies, bfloat16=self.bfloat16)  # fmt: skip

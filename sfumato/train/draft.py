@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sfumato.data.labels import LabelPrior
 from sfumato.data.public import PublicImages
 from sfumato.methods.dp_merf import DPMERF, UNIT_BALL
 from sfumato.train.embedding import EMBEDDING
 from sfumato.train.explicit import Part
 
 if TYPE_CHECKING:
+    from sfumato.methods.dpdm import DPDM
     from sfumato.privacy.barrier import Barrier
     from sfumato.run.run import Run
 
@@ -53,14 +53,18 @@ def parts(share: float) -> dict[str, Part]:
     return {EMBEDDING: Part(UNIT_BALL, share)} if share else {}
 
 
-def check_draft(share: float, features: int) -> None:
+def check_draft(method: DPDM) -> None:
     """Refuse settings that make no sense."""
-    if not 0 <= share < 1 or features % 2:
-        raise ValueError(f"Expected draft from 0 to below 1 and draft_features even, found {share}, {features}.")
+    if not 0 <= method.draft < 1 or method.draft_features % 2:
+        raise ValueError("Expected draft from 0 to below 1 and draft_features even, found "
+                         f"{method.draft}, {method.draft_features}.")  # fmt: skip
+    if method.draft and not method.public_steps:
+        raise ValueError("Expected public_steps above 0 with draft: a draft is there to learn from, found 0.")
 
 
-def draft(barrier: Barrier, run: Run, labels: LabelPrior, features: int, steps: int) -> PublicImages:
-    """The images."""
-    sketch = DPMERF(labels=labels, features=features, steps=steps, batch=100, width=64)
+def draft(method: DPDM, barrier: Barrier, run: Run) -> PublicImages:
+    """The images, as many as the network will look at."""
+    sketch = DPMERF(labels=method.labels, features=method.draft_features, steps=method.draft_steps, batch=100, width=64)
     net = sketch.learn(barrier, Rehearsal(run, "draft"))  # type: ignore[arg-type]  # the barrier is inside
-    return PublicImages(net.sample(IMAGES, seed=run.seed), PROVENANCE)
+    count = min(IMAGES, method.public_steps * method.public_batch)
+    return PublicImages(net.sample(count, seed=run.seed), PROVENANCE)
