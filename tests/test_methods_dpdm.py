@@ -15,6 +15,7 @@ from sfumato.data.labels import LabelPrior
 from sfumato.data.public import PublicImages
 from sfumato.generators.diffusion import DiffusionGenerator
 from sfumato.measure.gradients import per_example
+from sfumato.train.draft import DEVIATION, PROVENANCE, draft
 from sfumato.train.warm import known, warm_start
 from sfumato.types import Images
 
@@ -50,6 +51,7 @@ def test_a_draft_takes_its_share_of_the_budget(relation):
     plain, half = (DPDM(steps=1000, draft=share).plan(MNIST, budget) for share in (0.0, 0.5))
     assert set(plain.crossings) == {"gradient"} and set(half.crossings) == {"embedding", "gradient"}
     assert half.crossings["embedding"].times == 1 and half.epsilon() <= 1.0
+    assert set(half.deviations) - set(plain.deviations) == {DEVIATION}
     # Half of the squared mu is left for the gradients, whose noise grows by the root of two, nearly.
     assert half.facts["noise"] == pytest.approx(math.sqrt(2) * plain.facts["noise"], rel=0.05)
 
@@ -57,7 +59,6 @@ def test_a_draft_takes_its_share_of_the_budget(relation):
 def test_a_draft_is_released_once_and_is_the_same_each_time():
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
-    from sfumato.train.draft import PROVENANCE, draft
 
     data = load(halves())
     method = DPDM(**TINY, steps=1, draft=0.5, draft_features=40, draft_steps=3)

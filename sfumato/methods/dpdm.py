@@ -39,7 +39,7 @@ from sfumato.privacy.plan import Plan
 from sfumato.run.run import Run
 from sfumato.train import explicit
 from sfumato.train.dpsgd import Descent
-from sfumato.train.draft import check_draft, draft, parts
+from sfumato.train.draft import check_draft, draft, parts, told
 from sfumato.train.match import warm_cosine
 from sfumato.train.warm import warm_start
 from sfumato.types import DataSpec
@@ -109,8 +109,8 @@ class DPDM(Method):
         return Descent(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return explicit.plan(self, self.descent(spec), spec, budget, deviations=DEVIATIONS, parts=parts(self.draft),
-                             warm=self.public_steps)  # fmt: skip
+        return explicit.plan(self, self.descent(spec), spec, budget, deviations=DEVIATIONS + told(self.draft),
+                             parts=parts(self.draft), warm=self.public_steps)  # fmt: skip
 
     def small(self) -> DPDM:
         """The same gradients of a small network."""

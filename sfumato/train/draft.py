@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from sfumato.run.run import Run
 
 IMAGES = 20_000
+DEVIATION = (
+    "Before the first private step come ordinary ones on a draft, made of one released embedding; the paper has none."
+)
 PROVENANCE = "a draft made of values that were released before"
 
 
@@ -51,6 +54,11 @@ class Rehearsal:
 def parts(share: float) -> dict[str, Part]:
     """The release of a draft that gets this share of the squared mu; none at 0."""
     return {EMBEDDING: Part(UNIT_BALL, share)} if share else {}
+
+
+def told(share: float) -> tuple[str, ...]:
+    """What a plan says of it among the deviations from the paper."""
+    return (DEVIATION,) if share else ()
 
 
 def check_draft(method: DPDM) -> None:
