@@ -1,12 +1,13 @@
-"""A normalising flow of affine coupling layers, conditional on the class (Dinh et al. 2017, Kingma and Dhariwal 2018).
+"""A normalising flow of affine couplings on the low frequencies of an image, conditional on the class.
 
-Layers are fixed at the identity in the beginning, by constants: nothing is initialised from a batch of data. Where
-Glow learns how channels are mixed, and from data how they are scaled, here a fixed permutation mixes and the couplings
-scale.
+Couplings are those of Dinh et al. (2017). They begin as the identity, by constants: nothing is initialised from a batch
+of data. What the flow takes in are cosine coefficients, since a few of them hold what a class looks like and every
+number that a flow must learn gets noise; frequencies above those are left out of an image, which makes it soft.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,89 +18,97 @@ from torch.nn import functional as F
 from sfumato.generators.base import Generator
 from sfumato.generators.known import known
 
-GROUP = 8  # channels of a group norm's group
-EDGE = 0.05  # of the logit transform, which keeps pixels from its poles
+SIZE = 0.35  # of a coefficient, over that of a full swing of all pixels and its frequency: a public guess
+
+
+def cosines(side: int, kept: int) -> Tensor:
+    """(kept, side): orthonormal rows, the lowest frequencies first (DCT-II)."""
+    rows = torch.arange(kept)[:, None] * (torch.arange(side)[None] + 0.5) * math.pi / side
+    return rows.cos() * torch.full((kept, 1), math.sqrt(2 / side)).index_fill(0, torch.tensor([0]), side**-0.5)
 
 
 class FlowGenerator(Generator):
-    """z, standard normal, of as many numbers as pixels, and class -> image; invertible.
-
-    Squares of 2x2 pixels become channels; sides that are odd are filled up with pixels that are dropped again.
-    """
+    """z, standard normal, of as many numbers as coefficients, and class -> image; invertible on what is kept."""
 
     def __init__(
         self,
         shape: Sequence[int],
         classes: Sequence[str],
-        width: int = 64,
-        layers: int = 8,
+        width: int = 128,
+        layers: int = 6,
+        frequencies: int = 12,
         label_weights: Sequence[float] | None = None,
         temperature: float = 1.0,
     ) -> None:
-        c, h, w = shape[0], shape[1] + shape[1] % 2, shape[2] + shape[2] % 2
-        super().__init__(shape, classes, c * h * w, label_weights)
-        if width < 1 or width % GROUP or layers < 1 or temperature <= 0:
-            raise ValueError(f"Expected width as a multiple of {GROUP}, layers of at least 1 and temperature above 0, "
-                             f"found {width=}, {layers=}, {temperature=}.")  # fmt: skip
-        self.width, self.temperature, self.filled = width, temperature, (c, h, w)
-        self.inner = (4 * c, h // 2, w // 2)
-        self.layers = nn.ModuleList([Coupling(4 * c, len(self.classes), width) for _ in range(layers)])
-        # How channels change places before each layer: fixed, public, a part of the weights.
-        orders = [torch.randperm(4 * c) if i else torch.arange(4 * c) for i in range(layers)]
-        self.register_buffer("orders", torch.stack(orders))
+        rows, columns = (min(side, frequencies) for side in shape[1:])
+        super().__init__(shape, classes, shape[0] * rows * columns, label_weights)
+        if min(width, layers, frequencies) < 1 or temperature <= 0 or self.latent < 2:
+            raise ValueError("Expected width, layers and frequencies of at least 1, two numbers to keep and "
+                             f"temperature above 0, found {width=}, {layers=}, {frequencies=}, "
+                             f"{temperature=}.")  # fmt: skip
+        self.width, self.frequencies, self.temperature = width, frequencies, temperature
+        self.place = nn.Linear(len(self.classes), 2 * self.latent, bias=False)
+        nn.init.zeros_(self.place.weight)
+        self.layers = nn.ModuleList([Coupling(self.latent, len(self.classes), width) for _ in range(layers)])
+        # How numbers change places before each layer: fixed, public, a part of the weights.
+        self.register_buffer("orders", torch.stack([torch.randperm(self.latent) for _ in range(layers)]))
+        self.register_buffer("down", cosines(self.shape[1], rows), persistent=False)
+        self.register_buffer("across", cosines(self.shape[2], columns), persistent=False)
+        size = SIZE * math.sqrt(math.prod(self.shape[1:]))
+        scale = size / (1 + torch.arange(rows)[:, None] + torch.arange(columns)[None])
+        self.register_buffer("scale", scale, persistent=False)
 
     def config(self) -> dict[str, Any]:
         return {"kind": "flow", "shape": list(self.shape), "classes": list(self.classes), "width": self.width,
-                "layers": len(self.layers), "label_weights": self.label_weights,
+                "layers": len(self.layers), "frequencies": self.frequencies, "label_weights": self.label_weights,
                 "temperature": self.temperature}  # fmt: skip
 
     def surprise(self, images: Tensor, grain: Tensor, labels: Tensor) -> Tensor:
-        """(n,) minus the log density of images, their 256 levels filled with `grain` from 0 to 1, less a constant."""
-        c, h, w = self.filled
-        images = F.pad(images, (0, w - self.shape[2], 0, h - self.shape[1]))
-        x = EDGE + (1 - 2 * EDGE) * (images * 255 + grain) / 256
-        y = F.pixel_unshuffle(torch.logit(x), 2)
-        stretch = -(x.log() + (1 - x).log()).flatten(1).sum(1)
+        """(n,) minus the log density of what is kept, 256 levels filled with `grain` from 0 to 1, less a constant."""
+        x = (images * 255 + grain) / 128 - 1
+        y = ((self.down @ x @ self.across.T) / self.scale).flatten(1)  # type: ignore[operator]
         label = known(labels, len(self.classes), images)
+        t, s = self._placed(label)
+        y, stretch = (y + t) * s.exp(), s.sum(1)
         for layer, order in zip(self.layers, self.orders, strict=True):  # type: ignore[arg-type]
             y, more = layer(y[:, order], label)
             stretch = stretch + more
-        return y.square().flatten(1).sum(1) / 2 - stretch
+        return y.square().sum(1) / 2 - stretch
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
-        y, label = self.temperature * z.view(-1, *self.inner), known(labels, len(self.classes), z)
+        y, label = self.temperature * z, known(labels, len(self.classes), z)
         for layer, order in zip(reversed(self.layers), self.orders.flip(0), strict=True):  # type: ignore[arg-type, operator]
             y = layer.back(y, label)[:, order.argsort()]
-        x = (torch.sigmoid(F.pixel_shuffle(y, 2)) - EDGE) / (1 - 2 * EDGE)
-        return x.clamp(0, 1)[:, :, : self.shape[1], : self.shape[2]]
+        t, s = self._placed(label)
+        y = (y * (-s).exp() - t).view(-1, self.shape[0], *self.scale.shape) * self.scale  # type: ignore[operator]
+        return ((self.down.T @ y @ self.across + 1) / 2).clamp(0, 1)  # type: ignore[operator]
+
+    def _placed(self, label: Tensor) -> tuple[Tensor, Tensor]:
+        """Where a class lies and how wide it is, number by number."""
+        t, s = self.place(label).float().chunk(2, 1)
+        return t, torch.tanh(s)
 
 
 class Coupling(nn.Module):
     """y2 = (x2 + t) e^s with s, t of x1 and the class; x1 stays. |s| <= 1, so that noise cannot make it explode."""
 
-    def __init__(self, channels: int, classes: int, width: int) -> None:
+    def __init__(self, numbers: int, classes: int, width: int) -> None:
         super().__init__()
-        self.kept = channels // 2
-        self.first = nn.Conv2d(self.kept, width, 3, padding=1)
-        self.label = nn.Linear(classes, width)
-        self.even1, self.middle = nn.GroupNorm(width // GROUP, width), nn.Conv2d(width, width, 3, padding=1)
-        self.even2, self.last = (
-            nn.GroupNorm(width // GROUP, width),
-            nn.Conv2d(width, 2 * (channels - self.kept), 3, padding=1),
-        )
+        self.kept = numbers // 2
+        self.first, self.label = nn.Linear(self.kept, width), nn.Linear(classes, width, bias=False)
+        self.middle, self.last = nn.Linear(width, width), nn.Linear(width, 2 * (numbers - self.kept))
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)
 
     def _parts(self, x1: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
-        h = self.first(x1 / 3) + self.label(label)[:, :, None, None]
-        h = self.middle(F.silu(self.even1(h)))
-        s, t = self.last(F.silu(self.even2(h))).float().chunk(2, 1)
+        h = F.silu(self.middle(F.silu(self.first(x1) + self.label(label))))
+        s, t = self.last(h).float().chunk(2, 1)
         return torch.tanh(s), t
 
     def forward(self, x: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         x1, x2 = x[:, : self.kept], x[:, self.kept :]
         s, t = self._parts(x1, label)
-        return torch.cat([x1, (x2 + t) * s.exp()], 1), s.flatten(1).sum(1)
+        return torch.cat([x1, (x2 + t) * s.exp()], 1), s.sum(1)
 
     def back(self, y: Tensor, label: Tensor) -> Tensor:
         """The inverse."""

@@ -1,9 +1,10 @@
 """DP-NF: a normalising flow trained by DP-SGD (Waites and Cummings, AIES 2021). Site B4.
 
-    f_c         an invertible map of images to codes, for each class c: logits of pixels, then affine couplings
-    l_i       = -log N(f_c(x_i + n_i); 0, I) - log |det f_c'(x_i + n_i)|,     n_i: grain within one of 256 levels
+    a_i         low cosine coefficients of x_i + n_i,                         n_i: grain within one of 256 levels
+    f_c         an invertible map of coefficients to codes, for each class c: affine couplings
+    l_i       = -log N(f_c(a_i); 0, I) - log |det f_c'(a_i)|
     released  = sum over a Poisson sample of clip_C(gradient of l_i) + N(0, (z C)^2)        Delta = C (add-remove)
-    sampling    f_c^-1 of a standard normal z: free
+    sampling    the image of f_c^-1(z), z standard normal: free
 
 All parameters are in the clipped gradient and none is initialised from data: Glow's first batch, which sets its
 scaling layers, and flows with batch normalisation would leak (privacy.md 2.12).
@@ -38,8 +39,8 @@ from sfumato.train.warm import warm_start
 from sfumato.types import DataSpec
 
 DEVIATIONS = (
-    "Affine couplings of convolutions for images; the paper has masked autoregressive flows for tables.",
-    "No layer is initialised from data; channels change places by fixed permutations.",
+    "Affine couplings on the low frequencies of an image; the paper has masked autoregressive flows for tables.",
+    "No layer is initialised from data; numbers change places by fixed permutations.",
     "The step's sum is divided by the expected batch, and empty batches are steps.",
 )
 
@@ -54,8 +55,9 @@ class DPNF(Method):
     clip: float = 1.0  # C
     rate: float = 2e-3  # of Adam
     average: float = 0.999
-    width: int = 64
-    layers: int = 8
+    width: int = 128
+    layers: int = 6
+    frequencies: int = 12  # of a side that the flow models
     temperature: float = 0.8  # of the latents when sampling
     bfloat16: bool = False
     public_steps: int = 2000  # where public images are given
@@ -63,15 +65,15 @@ class DPNF(Method):
     name: ClassVar[str] = "dp-nf"
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "copies", "width", "layers"):
+        for name in ("steps", "batch", "copies", "width", "layers", "frequencies"):
             if not 1 <= getattr(self, name) <= 10_000_000:
                 raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
         if not (0 < self.rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.average < 1 and 0 < self.temperature <= 2):
             raise ValueError("Expected rate up to 1, clip above 0, average below 1 and temperature up to 2, found "
                              f"{self.rate}, {self.clip}, {self.average}, {self.temperature}.")  # fmt: skip
-        if self.width % 8 or self.layers > 100 or self.public_steps < 0:
-            raise ValueError("Expected width as a multiple of 8, up to 100 layers and public_steps from 0, found "
-                             f"{self.width}, {self.layers}, {self.public_steps}.")  # fmt: skip
+        if self.layers > 100 or self.public_steps < 0:
+            raise ValueError("Expected up to 100 layers and public_steps from 0, found "
+                             f"{self.layers}, {self.public_steps}.")  # fmt: skip
 
     def descent(self, spec: DataSpec) -> Descent:
         """Steps, batch and clip; a set smaller than four batches gives a quarter of its records."""
@@ -86,8 +88,9 @@ class DPNF(Method):
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)
-        net = explicit.seeded(run, lambda: FlowGenerator(spec.shape, spec.classes, self.width, self.layers, weights,
-                                                         self.temperature))  # fmt: skip
+        net = explicit.seeded(run, lambda: FlowGenerator(
+            spec.shape, spec.classes, self.width, self.layers, self.frequencies, weights, self.temperature
+        ))  # fmt: skip
         warm_start(net, self.loss, public, spec, run, steps=self.public_steps, copies=self.copies)
         return explicit.train(net, self.loss, barrier, run, self.descent(spec), rate=self.rate, average=self.average,
                               pace=lambda t: warm_cosine(t, self.steps), copies=self.copies,
@@ -95,5 +98,5 @@ class DPNF(Method):
 
     def loss(self, net: nn.Module, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
         """Minus the log density of each row, with grain of its own."""
-        grain = uniform(record_keys(images, keys), net.filled)  # type: ignore[arg-type]
+        grain = uniform(record_keys(images, keys), net.shape)  # type: ignore[arg-type]
         return net.surprise(images, grain, labels)  # type: ignore[operator]
