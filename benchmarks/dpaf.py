@@ -29,6 +29,7 @@ from typing import Any
 import torch
 
 from benchmarks.picture import draw
+from benchmarks.utility import command
 from sfumato import Budget, Images, Method, Run, load, synthesize
 from sfumato.api import make_method
 from sfumato.data import load_public
@@ -87,7 +88,12 @@ class Grid:
         self.rows.append(key | found)
         print(json.dumps(self.rows[-1]), flush=True)
         machine = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
-        whole = {"machine": machine, "torch": torch.__version__, "results": self.rows}
+        whole = {
+            "command": command("benchmarks.dpaf"),
+            "machine": machine,
+            "torch": torch.__version__,
+            "results": self.rows,
+        }
         self.out.write_text(json.dumps(whole, indent=1) + "\n")
 
     def release(self, method: Method, epsilon: float, seed: int) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def measure(given: argparse.Namespace, module: str, **more: Any) -> list[dict[st
     """Every cell on every set, printed and written as it comes."""
     results: list[dict[str, Any]] = []
     wanted = [(data, *cell) for data in given.data for cell in cells(given)]
+    chances = range(given.first, given.first + given.seeds)
 
     def picture(data: str, name: str, epsilon: float, seed: int) -> Path | None:
         return given.pictures / f"{name}-{data.split(':')[0]}-{epsilon:g}.png" if given.pictures and not seed else None
@@ -90,7 +91,7 @@ def measure(given: argparse.Namespace, module: str, **more: Any) -> list[dict[st
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
         work = [[pool.submit(one, method, data, budget, seed, given.count, given.microbatch,
                              picture(data, called.get("recipe", method.name), budget.epsilon, seed))
-                 for seed in range(given.seeds)] for data, called, method, budget in wanted]  # fmt: skip
+                 for seed in chances] for data, called, method, budget in wanted]  # fmt: skip
         for (data, called, _, budget), seeds in zip(wanted, work, strict=True):
             rows = summary([seed.result() for seed in seeds])
             results.append({**more, "data": data.split(":")[0], **called, "epsilon": budget.epsilon,
@@ -120,6 +121,7 @@ def options() -> argparse.ArgumentParser:
     ask = argparse.ArgumentParser()
     ask.add_argument("--data", nargs="+", default=["fashion-mnist"])
     ask.add_argument("--seeds", type=int, default=3)
+    ask.add_argument("--first", type=int, default=0, help="the first seed")
     ask.add_argument("--count", type=int, default=60_000)
     ask.add_argument("--set", nargs="*", default=[])
     ask.add_argument("--jobs", type=int, default=1)
