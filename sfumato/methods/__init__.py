@@ -198,7 +198,7 @@ TABLE = (
         framework="PATE",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="not used",
-        status="sound; utility measured in part",
+        status="sound",
     ),
     Row(
         name="gs-wgan",
