@@ -78,7 +78,7 @@ TABLE = (
         framework="Gaussian mechanism",
         axes=("implicit", "static", "distribution-wise", "approximate"),
         public_data="needed",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="dp-merf",
@@ -102,7 +102,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("explicit", "static", "point-wise", "tractable"),
         public_data="optional",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="dp-ntk",
@@ -150,7 +150,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("explicit", "learnable", "point-wise", "approximate"),
         public_data="optional",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="dpaf",
@@ -174,7 +174,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("explicit", "static", "point-wise", "approximate"),
         public_data="optional",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="dpgan",
@@ -234,7 +234,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("explicit", "learnable", "point-wise", "approximate"),
         public_data="not used",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="pate-gan",
