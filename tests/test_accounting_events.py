@@ -172,6 +172,20 @@ def test_calibration_of_subsampled_plans_is_safe_and_tight(relation, target):
     assert accountant.epsilon(events_at(noise * 0.999), 1e-5) > target
 
 
+@pytest.mark.parametrize("relation", list(Relation))
+def test_a_release_that_takes_nearly_all_leaves_the_rest_to_calibrate(relation):
+    fixed = Event("gaussian", 3.9, 1.0, 1.0, relation)  # looser accounting would find it overspent by itself
+    assert 0.9 < accountant.epsilon([fixed], 1e-5) < 1.0
+
+    def events_at(noise):
+        return [sampled(0.02, noise, 300, relation), fixed]
+
+    noise = noise_within(events_at, 1.0, 1e-5)
+    assert accountant.epsilon(events_at(noise), 1e-5) <= 1.0 < accountant.epsilon(events_at(noise * 0.99), 1e-5)
+    with pytest.raises(ValueError, match="no noise below"):
+        noise_within(events_at, 0.9, 1e-5)
+
+
 @pytest.mark.parametrize("event", EVENTS)
 def test_calibration_works_for_every_kind_of_event(event):
     from dataclasses import replace

@@ -68,14 +68,14 @@ def noise_within(events_at: Callable[[float], Sequence[AnyEvent]], target: float
     if any(isinstance(e, Selected) for e in sample):
         return least_noise(stated, target, tolerance=1e-6)
     start = _region(events_at, target, delta)
-    if all(smoothed(e).exact for e in _events(events_at(start))):
-        return least_noise(stated, target, start=start)
-    interval = 8 * losses.interval_for(_events(events_at(start)))
+    if all(smoothed(e).exact for e in _events(events_at(start or 1.0))):
+        return least_noise(stated, target, start=start or 1.0)
+    interval = 8 * losses.interval_for(_events(events_at(start or 1.0)))
 
     def coarse(scale: float) -> float:
         return accountant.profile_by(events_at(scale), "pld", interval).epsilon(delta)
 
-    start, slope = _secant(coarse, target, start)
+    start, slope = _secant(coarse, target, start or least_noise(coarse, target, tolerance=1e-2))
     return _settle(stated, target, start, slope)
 
 
@@ -105,8 +105,11 @@ def most_times(events_at: Callable[[int], Sequence[AnyEvent]], target: float, de
     return low
 
 
-def _region(events_at: Callable[[float], Sequence[AnyEvent]], target: float, delta: float) -> float:
-    """A scale near the answer, by Renyi DP of events of about the same size."""
+def _region(events_at: Callable[[float], Sequence[AnyEvent]], target: float, delta: float) -> float | None:
+    """A scale near the answer, by Renyi DP of events of about the same size.
+
+    None where events of fixed noise take nearly all of the target: Renyi DP, which is looser, may find it overspent.
+    """
 
     def rough(scale: float) -> float:
         return (
@@ -114,7 +117,7 @@ def _region(events_at: Callable[[float], Sequence[AnyEvent]], target: float, del
             or 0.0
         )
 
-    return least_noise(rough, target, tolerance=1e-2)
+    return least_noise(rough, target, tolerance=1e-2) if rough(1e9) < target else None
 
 
 def _secant(epsilon: Callable[[float], float], target: float, scale: float) -> tuple[float, float]:
