@@ -40,6 +40,12 @@ class Generator(nn.Module, ABC):
     def config(self) -> dict[str, Any]:
         """All that is needed to build it again; public."""
 
+    def _config(self, kind: str, **more: Any) -> dict[str, Any]:
+        """What most kinds need, and more."""
+        return {"kind": kind, "shape": list(self.shape), "classes": list(self.classes), "latent": self.latent,
+                "label_weights": self.label_weights, "law": self.law, "conditional": self.conditional,
+                **more}  # fmt: skip
+
     @abstractmethod
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         """One image for each row of `z` and its label."""

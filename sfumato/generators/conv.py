@@ -47,16 +47,7 @@ class ConvGenerator(Generator):
         ).to(memory_format=torch.channels_last)
 
     def config(self) -> dict[str, Any]:
-        return {
-            "kind": "conv",
-            "shape": list(self.shape),
-            "classes": list(self.classes),
-            "latent": self.latent,
-            "width": self.width,
-            "label_weights": self.label_weights,
-            "law": self.law,
-            "conditional": self.conditional,
-        }
+        return self._config("conv", width=self.width)
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         coarse = self.start(torch.cat([z, self.condition(labels, z)], 1)).view(-1, 2 * self.width, *self.coarse)

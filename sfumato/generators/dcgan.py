@@ -84,18 +84,7 @@ class DCGANGenerator(Generator):
             nn.init.zeros_(layer.bias)
 
     def config(self) -> dict[str, Any]:
-        return {
-            "kind": "dcgan",
-            "shape": list(self.shape),
-            "classes": list(self.classes),
-            "latent": self.latent,
-            "width": self.width,
-            "hidden": self.hidden,
-            "label_weights": self.label_weights,
-            "law": self.law,
-            "norm": self.norm,
-            "conditional": self.conditional,
-        }
+        return self._config("dcgan", width=self.width, hidden=self.hidden, norm=self.norm)
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         label = self.condition(labels, z)

@@ -43,16 +43,7 @@ class DeconvGenerator(Generator):
         self.body = nn.ModuleList(doubling(*maps, *ends) for ends, maps in steps)
 
     def config(self) -> dict[str, Any]:
-        return {
-            "kind": "deconv",
-            "shape": list(self.shape),
-            "classes": list(self.classes),
-            "latent": self.latent,
-            "width": self.width,
-            "label_weights": self.label_weights,
-            "law": self.law,
-            "conditional": self.conditional,
-        }
+        return self._config("deconv", width=self.width)
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         both = [part.view(-1, 2 * self.width, *self.coarse) for part in (self.code(z), self._named(labels, z))]

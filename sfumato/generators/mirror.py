@@ -54,17 +54,7 @@ class MirrorGenerator(Generator):
             nn.init.zeros_(layer.bias)
 
     def config(self) -> dict[str, Any]:
-        return {
-            "kind": "mirror",
-            "shape": list(self.shape),
-            "classes": list(self.classes),
-            "latent": self.latent,
-            "width": self.width,
-            "layers": self.layers,
-            "label_weights": self.label_weights,
-            "law": self.law,
-            "conditional": self.conditional,
-        }
+        return self._config("mirror", width=self.width, layers=self.layers)
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         return (torch.tanh(self._before(z, labels, self.layers)) + 1) / 2
