@@ -18,6 +18,7 @@ from sfumato.accounting.paper import dpaf as by_paper
 from sfumato.accounting.split import multipliers, parse_split
 from sfumato.data.public import PublicImages
 from sfumato.generators import MirrorGenerator, load_generator
+from sfumato.generators.mirror import smoothed
 from sfumato.measure.aggregation import normalised
 from sfumato.measure.gradients import per_example
 from sfumato.privacy.barrier import Barrier
@@ -236,11 +237,24 @@ def test_the_audit_passes(conv1):
 
 
 def test_the_generator_mirrors_and_comes_back():
-    net = MirrorGenerator((3, 28, 20), ("a", "b"), latent=4, width=2, layers=4)
+    net = MirrorGenerator((3, 28, 20), ("a", "b"), latent=4, width=2, layers=4, smooth=2)
     net.settle(torch.Generator().manual_seed(0), batches=2, size=16)
     again = load_generator(net.config(), net.state_dict())
     one, two = (n.eval().sample(3, seed=2).pixels for n in (net, again))
     assert np.array_equal(one, two) and one.shape == (3, 3, 28, 20)
+
+
+def test_smoothing_takes_the_finest_grain_and_keeps_the_mean():
+    grain = (torch.arange(8)[:, None] + torch.arange(8)[None]) % 2 * 1.0
+    soft = smoothed(grain[None, None], 1)[0, 0]
+    assert torch.allclose(soft[1:-1, 1:-1], torch.full((6, 6), 0.5))  # a chessboard is gone
+    flat = torch.full((1, 3, 5, 5), 0.3)
+    assert torch.allclose(smoothed(flat, 3), flat) and smoothed(flat, 0) is flat
+    net = MirrorGenerator((1, 8, 8), ("a", "b"), latent=4, width=2, layers=2, smooth=2)
+    z, labels = torch.randn(5, 4), torch.arange(5) % 2
+    made = net(z, labels)
+    net.smooth = 0
+    assert torch.allclose(made, smoothed(net(z, labels), 2))
 
 
 # The three errors of the paper, as small as they get

@@ -86,6 +86,7 @@ class DPAF(Method):
     critic_rate: float = 2e-4
     average: float = 0.99  # decay of the averaged generator; 0: the last one
     latent: int = 100
+    smooth: int = 0  # times that the generator's images are smoothed
     width: int = 64
     critic_width: int = 64
     features: int = 256  # m, maps that are aggregated
@@ -120,7 +121,7 @@ class DPAF(Method):
         sizes, sums, before = self.sizes(spec), barrier.ledger.plan.crossings[AGGREGATE], None
         rules = self.rules(sizes, spec, weights, sums.mechanism.std(sums.bound))
         net = seeded(run, lambda: MirrorGenerator(spec.shape, spec.classes, self.latent, self.width, sizes.layout.depth,
-                                                  label_weights=weights))  # fmt: skip
+                                                  label_weights=weights, smooth=self.smooth))  # fmt: skip
         critic = seeded(run, lambda: self._critic(spec, sizes.layout, rules))
         players = Players(net, critic, Turns(self.critic_steps), rate=self.rate, critic_rate=self.critic_rate,
                           average=self.average)  # fmt: skip

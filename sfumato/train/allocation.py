@@ -37,6 +37,7 @@ LIMITS = (
     ("matching", 0, 1e6),
     ("mu critic_steps moves replay latent width critic_width features hidden", 1, 1_000_000),
     ("conv1_steps warm", 0, 10_000_000),
+    ("smooth", 0, 100),
     ("clip", 1e-6, 1e6),
     ("keep", 1e-6, 1),
     ("rate critic_rate", 1e-12, 1),
