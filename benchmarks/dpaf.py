@@ -47,7 +47,8 @@ LARGE = {"dp-merf": {**LONG, "features": "20000"}, "pearl": {**LONG, "frequencie
 ABLATIONS: dict[str, dict[str, str]] = {
     "ours": {}, "judged one by one": {"together": "no"}, "one sum for all classes": {"classwise": "no"},
     "the latest sum alone": {"replay": "1"}, "nothing is matched": {"matching": "0"}, "one step a sum": {"moves": "1"},
-    "conv2* five times as often": {"mu": "10"}, "conv1 by DP-SGD": {"conv1": "private"},
+    "conv1 by DP-SGD": {"conv1": "private"}, "the paper's layout": {"layout": "C2-C2-C1"},
+    "not smoothed": {"smooth": "0"},
 }  # fmt: skip
 
 
@@ -154,7 +155,7 @@ def cells(part: str, data: str, changes: dict[str, str]) -> Iterator[tuple[str, 
     elif part == "ablations":
         yield from ((name, 10.0, 0, ours(data, 10.0, row | changes)) for name, row in ABLATIONS.items())
     elif part == "large":
-        yield "dpaf", 10.0, 0, ours(data, 10.0, {"epochs": "5", **changes})
+        yield "dpaf", 10.0, 0, ours(data, 10.0, {"epochs": "5", "layout": "", **changes})
     else:
         found = [RECIPES[name] for name in TABLES[part]]
         yield from ((r.name, r.epsilon, 0, make_method("dpaf", r.texts() | changes)) for r in found)
