@@ -47,7 +47,7 @@ LARGE = {"dp-merf": {**LONG, "features": "20000"}, "pearl": {**LONG, "frequencie
 ABLATIONS: dict[str, dict[str, str]] = {
     "ours": {}, "judged one by one": {"together": "no"}, "one sum for all classes": {"classwise": "no"},
     "the latest sum alone": {"replay": "1"}, "nothing is matched": {"matching": "0"}, "one step a sum": {"moves": "1"},
-    "conv1 by DP-SGD": {"conv1": "private"}, "the paper's layout": {"layout": "C2-C2-C1"},
+    "conv1 by DP-SGD": {"conv1": "private"}, "smaller maps, as the paper's": {"layout": ""},
     "not smoothed": {"smooth": "0"},
 }  # fmt: skip
 

@@ -58,7 +58,9 @@ def test_it_learns():
     assert told_apart(learned(DPNF(steps=120, batch=60, width=16, layers=4, rate=5e-2, average=0.0))) > 0.9
 
 
-@pytest.mark.parametrize("bad", [{"steps": 0}, {"frequencies": 0}, {"layers": 0}, {"temperature": 0.0}, {"rate": 0.0}])
+@pytest.mark.parametrize(
+    "bad", [{"steps": 0}, {"frequencies": 0}, {"frequencies": 1}, {"layers": 0}, {"temperature": 0.0}, {"rate": 0.0}]
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         DPNF(**bad)

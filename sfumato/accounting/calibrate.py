@@ -67,15 +67,16 @@ def noise_within(events_at: Callable[[float], Sequence[AnyEvent]], target: float
         return least_noise(stated, target)
     if any(isinstance(e, Selected) for e in sample):
         return least_noise(stated, target, tolerance=1e-6)
-    start = _region(events_at, target, delta)
-    if all(smoothed(e).exact for e in _events(events_at(start or 1.0))):
-        return least_noise(stated, target, start=start or 1.0)
-    interval = 8 * losses.interval_for(_events(events_at(start or 1.0)))
+    near = _region(events_at, target, delta)
+    start = near or 1.0
+    if all(smoothed(e).exact for e in _events(events_at(start))):
+        return least_noise(stated, target, start=start)
+    interval = 8 * losses.interval_for(_events(events_at(start)))
 
     def coarse(scale: float) -> float:
         return accountant.profile_by(events_at(scale), "pld", interval).epsilon(delta)
 
-    start, slope = _secant(coarse, target, start or least_noise(coarse, target, tolerance=1e-2))
+    start, slope = _secant(coarse, target, near or least_noise(coarse, target, tolerance=1e-2))
     return _settle(stated, target, start, slope)
 
 

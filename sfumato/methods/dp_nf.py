@@ -71,9 +71,9 @@ class DPNF(Method):
         if not (0 < self.rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.average < 1 and 0 < self.temperature <= 2):
             raise ValueError("Expected rate up to 1, clip above 0, average below 1 and temperature up to 2, found "
                              f"{self.rate}, {self.clip}, {self.average}, {self.temperature}.")  # fmt: skip
-        if self.layers > 100 or self.public_steps < 0:
-            raise ValueError("Expected up to 100 layers and public_steps from 0, found "
-                             f"{self.layers}, {self.public_steps}.")  # fmt: skip
+        if self.layers > 100 or self.public_steps < 0 or self.frequencies < 2:
+            raise ValueError("Expected up to 100 layers, public_steps from 0 and frequencies from 2, found "
+                             f"{self.layers}, {self.public_steps}, {self.frequencies}.")  # fmt: skip
 
     def descent(self, spec: DataSpec) -> Descent:
         """Steps, batch and clip; a set smaller than four batches gives a quarter of its records."""
