@@ -11,7 +11,8 @@ A row is a release, judged by the CNN of the papers that learns from its images 
 and the best of eight looks at the test set beside it) and by the distance of features where EfficientNet's weights are
 there; with seconds and the peak of device memory. The file is written anew after each row, and rows that it has are not
 made again. `main` takes three seeds for DPAF and one for the others, at epsilon 1 and 10; all else one seed. `--only`
-keeps rows by name, `--set FIELD=VALUE` changes settings of DPAF.
+keeps rows by name (hyphens for spaces), `--seed` and `--epsilon` those of one seed or budget, so that several processes
+can share a device; `--set FIELD=VALUE` changes settings of DPAF.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ LARGE = {"dp-merf": {**LONG, "features": "20000"}, "pearl": {**LONG, "frequencie
 ABLATIONS: dict[str, dict[str, str]] = {
     "ours": {}, "judged one by one": {"together": "no"}, "one sum for all classes": {"classwise": "no"},
     "the latest sum alone": {"replay": "1"}, "nothing is matched": {"matching": "0"}, "one step a sum": {"moves": "1"},
-    "conv1 by DP-SGD": {"conv1": "private"}, "smaller maps, as the paper's": {"layout": ""},
+    "conv1 by DP-SGD": {"conv1": "private"}, "smaller maps": {"layout": ""},
     "not smoothed": {"smooth": "0"},
 }  # fmt: skip
 
@@ -206,8 +207,9 @@ def main() -> None:
     ask.add_argument("--data", default="fashion-mnist")
     ask.add_argument("--count", type=int, default=28_000)
     ask.add_argument("--seeds", type=int, default=5, help="of table XVII")
-    ask.add_argument("--only", nargs="*", default=[], help="names of rows")
-    ask.add_argument("--seed", type=int, help="rows of this seed alone, so that several processes can share a device")
+    ask.add_argument("--only", nargs="*", default=[], help="names of rows, hyphens for spaces")
+    ask.add_argument("--seed", type=int, help="rows of this seed alone")
+    ask.add_argument("--epsilon", type=float, help="rows of this budget alone")
     ask.add_argument("--set", nargs="*", default=[])
     ask.add_argument("--pictures", type=Path)
     ask.add_argument("--out", type=Path, required=True)
@@ -221,7 +223,8 @@ def main() -> None:
             grid.add("printed", "as printed", epsilon, 0, lambda e=epsilon: as_printed(grid, e, changes))
         return None
     for name, epsilon, seed, method in cells(given.part, grid.called, changes):
-        if (not given.only or name in given.only) and given.seed in (None, seed):
+        named = not given.only or name.replace(" ", "-") in given.only
+        if named and given.seed in (None, seed) and given.epsilon in (None, epsilon):
             grid.add(given.part, name, epsilon, seed, lambda m=method, e=epsilon, s=seed: grid.release(m, e, s))
     return None
 
