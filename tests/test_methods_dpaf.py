@@ -110,6 +110,7 @@ def test_what_does_not_fit_the_data_is_refused_before_anything_is_spent():
 @pytest.mark.parametrize("more", [{"conv1": "private", "classwise": True, "split": "0.1,x,0.1"},
                                   {"conv1": "public", "warm": 2, "together": True, "keep": 1.0},
                                   {"warm": 1, "warm_generator": True, "activation": "tanh", "relative": False},
+                                  {"activation": "wave"},
                                   {"conv1": "game", "split": "0.1,x,0.1", "keep": 0.2, "signs": True},
                                   {"layout": "x-C2-x", "bfloat16": True}])  # fmt: skip
 def test_every_way_uses_what_it_declares(more):

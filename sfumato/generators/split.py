@@ -19,7 +19,22 @@ from sfumato.generators.critic import halving
 from sfumato.generators.layout import Layout
 
 SLOPE = 0.2
-ACTIVATIONS = {"leaky": lambda: nn.LeakyReLU(SLOPE), "tanh": nn.Tanh}  # tanh: a tempered sigmoid
+
+
+class Wave(nn.Module):
+    """sqrt(2) sin(x + pi / 4): of random layers, random Fourier features of patches.
+
+    Sums of units that are nearly linear tell little more than a mean image; sums of waves tell how patches are spread.
+
+    >>> [round(y, 3) for y in Wave()(torch.tensor([0.0, torch.pi / 4])).tolist()]
+    [1.0, 1.414]
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return math.sqrt(2) * torch.sin(x + math.pi / 4)
+
+
+ACTIVATIONS = {"leaky": lambda: nn.LeakyReLU(SLOPE), "tanh": nn.Tanh, "wave": Wave}  # tanh: a tempered sigmoid
 
 
 class Lower(nn.Module):

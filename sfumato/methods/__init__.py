@@ -162,7 +162,7 @@ TABLE = (
         framework="DP-SGD",
         axes=("implicit", "learnable", "distribution-wise", "approximate"),
         public_data="optional",
-        status="sound; utility not yet measured",
+        status="sound",
     ),
     Row(
         name="dpdm",

@@ -79,7 +79,7 @@ class DPAF(Method):
     together: bool = False  # the generator is judged by sums of its images
     moves: int = 1  # steps of generator, conv3* and FC* after each aggregate
     matching: float = 0.0  # weight of the distance between sums of fakes and of records, for the generator
-    activation: str = "leaky"  # "tanh"
+    activation: str = "leaky"  # "tanh", "wave"
     warm: int = 0  # steps of the same game on public images first
     warm_generator: bool = False  # the generator keeps what it learned there
     rate: float = 2e-4

@@ -62,8 +62,7 @@ def dpdm_ours(name: str, epsilon: float) -> Recipe:
     >>> dpdm_ours("mnist", 1.0).settings["draft"]
     0.6
     """
-    note = RUN + (" Not yet measured." if name == "fairface" else "")
-    return _recipe("ours", name, epsilon, SMALL | DRAFT | OURS[epsilon] | OWN.get((name, epsilon), {}), "none", note)
+    return _recipe("ours", name, epsilon, SMALL | DRAFT | OURS[epsilon] | OWN.get((name, epsilon), {}), "none", RUN)
 
 
 def every() -> Iterator[Recipe]:

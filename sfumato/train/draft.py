@@ -38,9 +38,9 @@ class Rehearsal:
     def __init__(self, run: Run, name: str) -> None:
         self.run, self.name, self.device, self.seed, self.once = run, name, run.device, run.seed, run.once
 
-    def generator(self, name: str, step: int = 0) -> torch.Generator:
+    def generator(self, name: str, step: int = 0, device: torch.device | str = "cpu") -> torch.Generator:
         """Public randomness of its own."""
-        return self.run.generator(f"{self.name} {name}", step)
+        return self.run.generator(f"{self.name} {name}", step, device)
 
     def steps(self, total: int, **state: Any) -> Iterator[int]:
         """Step numbers, with progress and a look at Ctrl-C."""

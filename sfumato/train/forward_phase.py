@@ -225,7 +225,8 @@ class Turn:
         """Aggregates of the fakes with the noise that those of records have: it should not tell them apart."""
         with repeatable():
             means = self.critic.means(*fakes)
-        drawn = torch.randn(real.shape, generator=run.generator("noise of fakes", step)).to(means)
+        random = run.generator("noise of fakes", step, means.device)
+        drawn = torch.randn(real.shape, generator=random, device=means.device)
         return means + drawn * self.rules.noise / self.rules.sizes(means, self.rules.batch)
 
     def _sharpen(self, real: Tensor, fake: Tensor) -> tuple[Tensor, Tensor]:
