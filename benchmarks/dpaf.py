@@ -21,7 +21,7 @@ import argparse
 import json
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -180,9 +180,9 @@ def as_printed(grid: Grid, method: Method, epsilon: float) -> dict[str, Any]:
     return took | grid.judged(made.images, 0, f"not-private-{epsilon:g}")
 
 
-def printed_rows(grid: Grid, method: Method) -> None:
+def printed_rows(grid: Grid, method: Method, epsilons: Sequence[float]) -> None:
     """The paper's settings as printed, which is not private, and sound."""
-    for e in (1.0, 10.0):
+    for e in epsilons:
         grid.add("printed", "as printed", e, 0, lambda e=e: as_printed(grid, method, e))
         grid.add("printed", "the same settings, sound", e, 0, lambda e=e: grid.release(method, e, 0))
 
@@ -227,7 +227,7 @@ def main() -> None:
     if given.part == "XVII":
         return attack_rows(grid, changes, given.seeds)
     if given.part == "printed":
-        return printed_rows(grid, paper(changes))
+        return printed_rows(grid, paper(changes), [given.epsilon] if given.epsilon else [1.0, 10.0])
     for name, epsilon, seed, method in cells(given.part, grid.called, changes):
         named = not given.only or name.replace(" ", "-") in given.only
         if named and given.seed in (None, seed) and given.epsilon in (None, epsilon):
