@@ -26,7 +26,17 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+def one_of_each_table():
+    """All recipes; of those of one table of DPAF, whose plans take long, the first is in the default run."""
+    seen = set()
+    for recipe in RECIPES.values():
+        table = (recipe.method, recipe.paper)
+        again = recipe.method == "dpaf" and recipe.kind == "paper" and table in seen
+        seen.add(table)
+        yield pytest.param(recipe, id=recipe.name, marks=[pytest.mark.slow] if again else [])
+
+
+@pytest.mark.parametrize("recipe", list(one_of_each_table()))
 def test_every_recipe_makes_a_plan_within_its_budget(recipe):
     method = recipe.make()
     assert set(recipe.settings) <= set(load_class(find_method(recipe.method))().settings())
