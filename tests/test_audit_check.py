@@ -109,7 +109,7 @@ def test_a_correct_toy_passes_every_level():
         ("smuggled", "fixed tape"),
         ("smuggled", "blind barrier"),
         ("one use too many", "learns"),
-        ("draws of its own", "draws = events"),
+        ("draws of its own", "learns"),
         ("over budget", "plan"),
     ],
 )

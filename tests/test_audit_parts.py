@@ -80,7 +80,7 @@ class Meddling:
 
     def __init__(self, barrier, wrong):
         self._barrier, self._wrong, self._seen = barrier, wrong, []
-        self.spec, self.ledger = barrier.spec, barrier.ledger
+        self.spec, self.plan = barrier.spec, barrier.plan
 
     def hold(self, recipe, parts):
         return self._barrier.hold(_Slots(recipe, shared=True) if self._wrong == "moments handed on" else recipe, parts)

@@ -23,9 +23,9 @@ def watched():
 
 def test_all_that_was_done_with_the_parts_is_written_down_in_order(watched):
     seen, _ = watched
-    first, last = seen.barrier.asked
+    first, *_, last = seen.barrier.asked
     kinds = [type(action) for action in last.before]
-    assert kinds[0] is Opened and kinds.count(Trained) == 3 + 2 and last.before[4] is first
+    assert kinds[0] is Opened and kinds.count(Trained) > 3 + 2 and last.before[4] is first
     assert seen.error is None and seen.weights is not None
 
 

@@ -15,7 +15,7 @@ from sfumato import Budget, DataSpec, OverBudget, Relation, Run, load
 from sfumato.data.labels import LabelPrior
 from sfumato.errors import Interrupted
 from sfumato.methods import TABLE, find, load_class
-from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.ledger import Ledger
 from sfumato.run.progress import Recorder
 
@@ -69,10 +69,11 @@ def make(name, kind="uniform"):
 
 
 class Taped:
-    """A barrier whose answers come from a fixed tape; the real one behind it still does all its work."""
+    """Behind a barrier: answers from a fixed tape, while a real one still does all its work."""
 
     def __init__(self, inner, tape):
         self.inner, self.spec, self.ledger, self._tape, self.shapes = inner, inner.spec, inner.ledger, tape, []
+        self.noise = inner.noise
 
     def hold(self, *given):
         return self.inner.hold(*given)
@@ -100,10 +101,10 @@ def learn(method, data, tape=None, run=None, plan=None):
     ledger = run.ledger if run and run.ledger else Ledger(plan)
     run = run or Run(device="cpu", progress=Recorder(), ledger=ledger)
     barrier = Barrier(data, SPEC, ledger, microbatch=16, tick=run.tick)
-    barrier = barrier if tape is None else Taped(barrier, tape)
-    net = method.learn(barrier, run)
+    taped = None if tape is None else Taped(behind(barrier), tape)
+    net = method.learn(Barrier.before(taped) if taped else barrier, run)
     images = net.sample(12, seed=3)
-    return net, images, run, barrier
+    return net, images, run, taped
 
 
 @cache

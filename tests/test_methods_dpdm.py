@@ -68,7 +68,7 @@ def test_a_draft_is_released_once_and_is_the_same_each_time():
     again = draft(method, barrier, run)
     assert first.provenance == PROVENANCE and first.images.classes == data.spec.classes
     assert np.array_equal(first.images.pixels, again.images.pixels)
-    assert barrier.ledger.used["embedding"] == 1
+    assert barrier.used["embedding"] == 1
 
 
 @pytest.mark.parametrize("wrong", [{"draft": 1.0}, {"draft": -0.1}, {"draft": 0.1, "draft_features": 3},

@@ -10,7 +10,7 @@ from made_up import arrays, box, plan
 from sfumato import Budget, Relation, Unit, load
 from sfumato.accounting import accountant
 from sfumato.accounting.events import Event
-from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import Ball, Bound, BoundedSum
 from sfumato.privacy.ledger import Ledger
@@ -66,7 +66,7 @@ def test_no_neighbour_moves_it_by_more_than_the_ball_is_wide(kind):
     other = images.copy()
     other[0] = 255 - other[0]
     whole, gone, swapped = (
-        barrier_of(load(data))._inside.total("q", query, np.arange(len(data[1])), ())
+        behind(barrier_of(load(data))).sums.value("q", query, np.arange(len(data[1])), ())
         for data in ((images, labels), (images[1:], labels[1:]), (other, labels))
     )
     for found, relation in ((gone, Relation.ADD_REMOVE), (swapped, Relation.REPLACE_ONE)):
@@ -77,7 +77,7 @@ def test_no_neighbour_moves_it_by_more_than_the_ball_is_wide(kind):
 def test_the_worst_neighbours_are_as_far_apart_as_is_declared():
     # Not only an upper bound: a sum's sensitivity, half as much, would be wrong under add-remove.
     query = BatchValue(TROUBLE["sign of the count"], BALL, (5,))
-    one, two = (barrier_of(load(arrays(n=n)))._inside.total("q", query, np.arange(n), ()) for n in (59, 60))
+    one, two = (behind(barrier_of(load(arrays(n=n)))).sums.value("q", query, np.arange(n), ()) for n in (59, 60))
     assert torch.linalg.vector_norm(one - two) > 0.9999 * BALL.sensitivity(Relation.ADD_REMOVE)
     assert torch.linalg.vector_norm(one - two) > 1.9 * Bound(1.0).sensitivity(Relation.ADD_REMOVE)
 

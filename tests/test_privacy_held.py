@@ -170,10 +170,10 @@ def test_each_question_is_one_use():
     it.train(teachers)
     three = PartSum(teachers, lambda team, random: signs(team, random).expand(-1, 3, -1), Ballot(64), (64,), queries=3)
     assert it.release("votes", three).shape == (3, 64)
-    assert it.ledger.used == {"votes": 3}
+    assert it.used == {"votes": 3}
     with pytest.raises(OverBudget):
         it.release("votes", three)
-    assert it.ledger.used == {"votes": 3}
+    assert it.used == {"votes": 3}
 
 
 def test_a_question_to_parts_needs_a_crossing_of_parts():

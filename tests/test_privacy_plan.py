@@ -63,7 +63,7 @@ def test_a_ledger_refuses_one_use_too_many():
     with pytest.raises(OverBudget):
         ledger.charge("embedding")
     with pytest.raises(OverBudget):
-        ledger.load_state_dict({"something": 1})
+        ledger.load_state_dict({"used": {"something": 1}, "answers": []})
 
 
 @pytest.mark.parametrize(

@@ -15,25 +15,30 @@ from sfumato.privacy.held import PartSum
 from sfumato.privacy.plan import Plan
 
 
-def equal(one: Seen, two: Seen) -> bool:
-    """Whether weights, public arguments of all crossings and what the queries compute agree bit by bit."""
-    if (one.weights is None) != (two.weights is None):
-        return False
-    if one.weights is not None and two.weights is not None:
-        same = one.weights.keys() == two.weights.keys()
-        if not same or not all(torch.equal(one.weights[k], two.weights[k]) for k in one.weights):
-            return False
+def difference(one: Seen, two: Seen) -> str | None:
+    """What differs, to the bit, of all that leaves two runs and of what their queries compute; None if nothing does."""
+    if one.barrier.shapes != two.barrier.shapes:
+        return "number, order or shapes of the releases"
+    if type(one.error) is not type(two.error) or str(one.error) != str(two.error):
+        return "what went wrong"
+    for what in one.left.keys() | two.left.keys():
+        if what not in one.left or what not in two.left or not alike(one.left[what], two.left[what]):
+            return what
+    if not alike(one.weights, two.weights):
+        return "weights or buffers"
     logs = one.barrier.log, two.barrier.log
     if len(logs[0]) != len(logs[1]) or not all(map(_done_alike, *logs)):
-        return False
-    return all(_alike(a, b) for a, b in zip(_probed(one), _probed(two), strict=True))
+        return "what was asked"
+    if not all(alike(a, b) for a, b in zip(_probed(one), _probed(two), strict=True)):
+        return "what the queries compute afterwards"
+    return None
 
 
 def _done_alike(one: Action, two: Action) -> bool:
     """Whether two requests to the barrier are of one kind, with the same public values."""
     if isinstance(one, Opened) or isinstance(two, Opened):
         return isinstance(one, Opened) and isinstance(two, Opened) and one.parts == two.parts
-    return type(one) is type(two) and _alike(one.public, two.public)
+    return type(one) is type(two) and alike(one.public, two.public)
 
 
 def _probed(seen: Seen) -> list[Any]:
@@ -52,21 +57,29 @@ def _answers(asked: Asked, plan: Plan, probe: Made) -> Any:
     return [torch.from_numpy(part) for part in Replay(asked, plan).teachers(Placed(probe, plan.budget.relation))]
 
 
-def _alike(one: Any, two: Any) -> bool:
+def alike(one: Any, two: Any) -> bool:
+    """Equal to the bit, as far down as they can be taken apart."""
+    if isinstance(one, np.ndarray):
+        return isinstance(two, np.ndarray) and one.dtype == two.dtype and np.array_equal(one, two)
     if isinstance(one, torch.Tensor):
-        return isinstance(two, torch.Tensor) and torch.equal(one, two)
+        return isinstance(two, torch.Tensor) and one.dtype == two.dtype and _bits(one) == _bits(two)
     if isinstance(one, dict):
-        return isinstance(two, dict) and one.keys() == two.keys() and all(_alike(one[k], two[k]) for k in one)
+        return isinstance(two, dict) and one.keys() == two.keys() and all(alike(one[k], two[k]) for k in one)
     if isinstance(one, list | tuple):
-        return isinstance(two, list | tuple) and len(one) == len(two) and all(map(_alike, one, two))
+        return isinstance(two, list | tuple) and len(one) == len(two) and all(map(alike, one, two))
     if isinstance(one, torch.nn.Module):
-        return isinstance(two, torch.nn.Module) and _alike(one.state_dict(), two.state_dict())
+        return isinstance(two, torch.nn.Module) and alike(one.state_dict(), two.state_dict())
     return bool(one == two) if isinstance(one, int | float | str | bool | None) else True
+
+
+def _bits(value: torch.Tensor) -> tuple[torch.Size, bytes]:
+    """Shape and bytes: what is no number is equal to itself here."""
+    return value.shape, value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
 
 
 def same_gradient(one: Asked, two: Asked) -> bool:
     """Whether two uses are one question: its network is now what training has left of it, whenever it was asked."""
-    return isinstance(one.query, ClippedGradient) and one.query is two.query and _alike(one.public, two.public)
+    return isinstance(one.query, ClippedGradient) and one.query is two.query and alike(one.public, two.public)
 
 
 def kinds(seen: Seen) -> list[Asked]:

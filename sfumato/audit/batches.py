@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sfumato.accounting.budget import Relation
-from sfumato.audit.crossings import VALUES, Inside, claims, image_pairs
+from sfumato.audit.crossings import VALUES, Around, claims, image_pairs
 from sfumato.audit.crossings import WILD as KINDS
 from sfumato.audit.subject import Array, Pair, Random, Subject
 from sfumato.audit.watch import Asked, Made, made_up
@@ -20,7 +20,7 @@ from sfumato.privacy.plan import Plan
 
 def value_subject(asked: Asked, plan: Plan) -> Subject:
     """The crossing as a subject, on neighbouring samples. Records mix in it, so that there are no rows to look at."""
-    inside, crossing = Inside(asked, plan), plan.crossings[asked.name]
+    inside, crossing = Around(asked, plan), plan.crossings[asked.name]
     return Subject(
         name=asked.name, pairs=lambda random: image_pairs(plan.data, random), exact=inside.exact,
         release=inside.release, projected=inside.projected, nothing=(None,),
@@ -31,7 +31,7 @@ def value_subject(asked: Asked, plan: Plan) -> Subject:
 def anything_subject(asked: Asked, plan: Plan) -> Subject:
     """The same crossing with any value at all in place of the method's own; the furthest is one turned round."""
     assert isinstance(asked.query, BatchValue)
-    shape, inside = asked.query.shape, Inside(asked, plan)
+    shape, inside = asked.query.shape, Around(asked, plan)
 
     def exact(data: tuple[Made, str]) -> Array:
         made, kind = data
@@ -39,7 +39,7 @@ def anything_subject(asked: Asked, plan: Plan) -> Subject:
         def value(images: Tensor, labels: Tensor, *public: Any) -> Tensor:
             return torch.full(shape, VALUES[kind] if kind else 1.0, dtype=torch.float64)
 
-        return Inside(replace(asked, query=replace(asked.query, function=value)), plan).exact(made)
+        return Around(replace(asked, query=replace(asked.query, function=value)), plan).exact(made)
 
     def pairs(random: Random) -> Iterator[Pair]:
         made = made_up(plan.data, random, 3)

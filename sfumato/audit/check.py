@@ -18,7 +18,7 @@ import numpy as np
 
 from sfumato.accounting.budget import Budget, Relation
 from sfumato.audit import endtoend, step
-from sfumato.audit.alike import equal, kinds, same_gradient
+from sfumato.audit.alike import alike, difference, kinds, same_gradient
 from sfumato.audit.batches import anything_subject, value_subject
 from sfumato.audit.bounds import SIGNIFICANCE
 from sfumato.audit.crossings import subject_of, wild_subject, with_unit, without_unit
@@ -27,7 +27,7 @@ from sfumato.audit.gradients import gradient_subject, loud_subject, memory_subje
 from sfumato.audit.parts import turned_subject, votes_subject
 from sfumato.audit.report import Report
 from sfumato.audit.subject import Finding, Random, Subject
-from sfumato.audit.watch import Asked, Made, Seen, learn, made_up
+from sfumato.audit.watch import CHANGED, Asked, Made, Seen, coin, learn, made_up
 from sfumato.audit.whole import canary
 from sfumato.data.public import PublicImages
 from sfumato.errors import OverBudget
@@ -73,8 +73,9 @@ def check(
         seen = learn(method, plan, made, seed=seed, public=public)
     rows += [_learned(seen), _draws(seen), _used(seen, plan)]
     if seen.error is None:
-        rows += [_blind(method, plan, seen, seed, public), _paired(method, plan, made, seen, random, seed, public),
-                 _one_too_many(method, plan, made, seed, public)]  # fmt: skip
+        rows += [_kept(seen), _blind(method, plan, seen, seed, public)]
+        rows += _paired(method, plan, made, seen, random, seed, public)
+        rows.append(_one_too_many(method, plan, made, seed, public))
     rows += _each(plan, seen, seed)
     games = _games(plan, seen, random, level, draws, runs)
     rows += [Finding(n, 2 if n == "whole plan" else 1, g.ok, g.said(budget.delta)) for n, g in games]
@@ -127,29 +128,62 @@ def _used(seen: Seen, plan: Plan) -> Finding:
 
 def _blind(method: Any, plan: Plan, seen: Seen, seed: int, public: Any) -> Finding:
     blind = learn(method, plan, None, seed=seed, public=public)
-    same = blind.error is None and blind.barrier.shapes == seen.barrier.shapes and equal(blind, seen)
-    said = "without data it does the same" if same else "without data, but with the same answers, it does another thing"
-    said = _short(blind.error) if blind.error else said
-    return Finding("blind barrier", 0, same, said)
+    other = _short(blind.error) if blind.error else difference(blind, seen)
+    said = f"without data, but with the same answers, another thing comes out: {other}"
+    return Finding("blind barrier", 0, other is None, said if other else "without data it does the same")
 
 
-def _neighbours(made: Made, spec: DataSpec, random: Random) -> Iterator[tuple[str, Made]]:
-    other = with_unit(made, 0, "zero", spec, random)
-    yield "constant and relabelled", replace(other, labels=(made.labels + (np.arange(len(made.labels)) == 0))
-                                             % len(spec.classes))  # fmt: skip
-    yield "removed", without_unit(made, 0)
+def _neighbours(made: Made, spec: DataSpec, random: Random) -> Iterator[tuple[str, Relation, Made]]:
+    other = with_unit(made, CHANGED, "zero", spec, random)
+    labels = (made.labels + (np.arange(len(made.labels)) == CHANGED)) % len(spec.classes)
+    yield "made constant and relabelled", Relation.REPLACE_ONE, replace(other, labels=labels)
+    yield "removed", Relation.ADD_REMOVE, without_unit(made, CHANGED)
 
 
-def _paired(method: Any, plan: Plan, made: Made, seen: Seen, random: Random, seed: int, public: Any) -> Finding:
-    for kind, other in _neighbours(made, plan.data, random):
+def _paired(method: Any, plan: Plan, made: Made, seen: Seen, random: Random, seed: int, public: Any) -> list[Finding]:
+    """Neighbours along a whole run, under one tape: all that leaves, and the sums behind the answers."""
+    found = []
+    for kind, relation, other in _neighbours(made, plan.data, random):
         again = learn(method, plan, other, seed=seed, public=public)
-        if again.error is not None or again.barrier.shapes != seen.barrier.shapes:
-            why = _short(again.error) if again.error else "other crossings or shapes"
-            return Finding("fixed tape", 0, False, f"with one record {kind}: {why}")
-        if not equal(again, seen):
-            said = f"with one record {kind}, under the same tape of answers, queries or weights differ"
-            return Finding("fixed tape", 0, False, said)
-    return Finding("fixed tape", 0, True, "neighbours look the same under one tape of answers")
+        where = _short(again.error) if again.error else difference(again, seen)
+        if where is not None:
+            said = f"with one unit {kind}, under the same tape of answers, this differs: {where}"
+            return [*found, Finding("fixed tape", 0, False, said)]
+        found.append(_sums(plan, seen, again, kind, relation))
+    return [Finding("fixed tape", 0, True, "neighbours look the same under one tape of answers"), *found]
+
+
+def _sums(plan: Plan, seen: Seen, again: Seen, kind: str, relation: Relation) -> Finding:
+    """Each release's exact sum in two runs: no further apart than declared, and equal where the unit is left out."""
+    furthest = 0.0
+    for number, (one, two) in enumerate(zip(seen.barrier.asked, again.barrier.asked, strict=True)):
+        assert one.exact is not None and two.exact is not None
+        crossing, gap = plan.crossings[one.name], (one.exact - two.exact).cpu().numpy()
+        if crossing.held and relation is not plan.budget.relation:
+            continue  # parts are recognised otherwise there, and nothing is claimed
+        questions = one.query.queries if isinstance(one.query, PartSum) else 1
+        moved = float(np.linalg.norm(gap.reshape(questions, -1), axis=1).max(initial=0.0))
+        if not crossing.held and crossing.sampler.rate < 1 and not coin(one.name, one.use, CHANGED):
+            if moved > 0:
+                said = f"release {number + 1}, in which the {kind} unit takes no part, moved by {moved:.4g}"
+                return Finding("sums along a run", 0, False, f"{one.name}: {said}")
+            continue
+        furthest = max(furthest, moved / crossing.event(relation).sensitivity)
+        if not furthest <= 1 + 1e-9:
+            said = f"one unit {kind} moved the sum of release {number + 1} by {moved:.4g}"
+            declared = f"{said}, {furthest:.4g} times what is declared under {relation}"
+            return Finding("sums along a run", 0, False, f"{one.name}: {declared}")
+    return Finding(
+        "sums along a run", 0, True, f"one unit {kind} moved sums by up to {furthest:.3g} of what is declared"
+    )
+
+
+def _kept(seen: Seen) -> Finding:
+    """What a run keeps is what the barrier returned, and nothing else."""
+    kept = seen.left.get("kept", {})
+    others = [n for n, v in kept.items() if not any(alike(v.double().cpu(), a.cpu()) for a in seen.barrier.answers)]
+    said = f"kept, but not as the barrier returned it: {', '.join(others)}"
+    return Finding("kept values", 0, not others, said if others else f"{len(kept)} values are kept, all released")
 
 
 def _one_too_many(method: Any, plan: Plan, made: Made, seed: int, public: Any) -> Finding:

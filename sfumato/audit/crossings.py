@@ -14,11 +14,13 @@ from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
 from sfumato.audit.bounds import Curve, curve_of
 from sfumato.audit.subject import Array, Inclusion, Pair, Random, Rows, Subject
-from sfumato.audit.watch import Asked, Made, made_up, opened
-from sfumato.privacy.barrier import Barrier
+from sfumato.audit.watch import Asked, Made, Told, made_up, opened
+from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum
+from sfumato.privacy.inside import Inside
 from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.pages import Pages
 from sfumato.privacy.plan import Crossing, Plan
 from sfumato.privacy.samplers import Everyone
 from sfumato.types import DataSpec
@@ -26,6 +28,7 @@ from sfumato.types import DataSpec
 KINDS = ("random", "antipodal", "zero", "white", "constant", "tie", "duplicate")
 WILD = ("nan", "infinite", "huge", "tiny", "opposite")  # rows that a contribution might return, right or wrong
 NARROW = 16  # coordinates that are drawn as they are; wider differences are drawn along themselves
+PAGE = 128  # records that are summed at once
 WHOLE = 2e7  # values of whole-number noise that are drawn as they are
 
 
@@ -50,7 +53,7 @@ def claims(name: str, plan: Plan) -> dict[str, Any]:
 def subject_of(asked: Asked, plan: Plan) -> Subject:
     """The crossing as a subject."""
     crossing, spec = plan.crossings[asked.name], plan.data
-    inside = Inside(asked, plan)
+    inside = Around(asked, plan)
     return Subject(
         name=asked.name,
         pairs=lambda random: image_pairs(spec, random),
@@ -78,7 +81,7 @@ def wild_subject(asked: Asked, plan: Plan) -> Subject:
                 [_wild(out[i], wild.get(round(float(images[i, 0, 0, 0]) * 255), "")) for i in range(len(out))]
             )
 
-        return Inside(replace(asked, query=replace(asked.query, contribution=rows)), plan).exact(made)
+        return Around(replace(asked, query=replace(asked.query, contribution=rows)), plan).exact(made)
 
     def pairs(random: Random) -> Iterator[Pair]:
         made = made_up(spec, random, 3)
@@ -112,7 +115,18 @@ def along(crossing: Crossing, noise: Any, exact: Array, direction: Array, n: int
     return crossing.mechanism(torch.full((n,), on_grid, dtype=torch.float64), bound, noise).numpy()
 
 
-class Inside:
+def everyone(asked: Asked, plan: Plan, made: Made, query: Any = None) -> Tensor:
+    """The exact answer if all take part, each unit at a place of its own."""
+    inner = Inside(made.box(plan.data), plan.data, Ledger(plan))
+    query, units = query or asked.query, np.arange(inner.sums.units)
+    if isinstance(query, BatchValue):
+        return inner.sums.value(asked.name, query, units, asked.public)
+    pages = Pages.holding(int(made.units.max(initial=0)) + 1, most=PAGE)
+    placed = Told(made.units).placed(pages, units, ordered=True, noise=inner.noise)
+    return inner.sums.total(asked.name, query, placed, len(units), asked.public)
+
+
+class Around:
     """Barriers around one crossing, opened for repetition."""
 
     def __init__(self, asked: Asked, plan: Plan) -> None:
@@ -130,12 +144,10 @@ class Inside:
 
     def exact(self, made: Made) -> Array:
         """The answer if everyone takes part, as the mechanism gets it."""
-        barrier, grid = self._barrier(made), self._crossing.bound.grid
+        grid = self._crossing.bound.grid
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)  # any randomness of the query's own is held still
-            total = barrier._inside.total(
-                self._asked.name, self._asked.query, np.arange(barrier._inside.units), self._asked.public
-            )
+            total = everyone(self._asked, self._plan, made)
         return (torch.round(total / grid) * grid).numpy()
 
     def release(self, made: Made | None) -> Array:
@@ -145,7 +157,7 @@ class Inside:
 
     def projected(self, exact: Array, direction: Array, n: int) -> Array:
         """Draws along a direction."""
-        return along(self._crossing, self._blind.noise, exact, direction, n)
+        return along(self._crossing, behind(self._blind).noise, exact, direction, n)
 
     def rows(self, spec: DataSpec, jacobian: Callable[[Made], Array]) -> Rows:
         """What each record contributes."""
@@ -167,7 +179,7 @@ class Inside:
 
     def inclusion(self) -> Inclusion:
         """Who takes part."""
-        sampler, noise = self._crossing.sampler, self._blind.noise
+        sampler, noise = self._crossing.sampler, behind(self._blind).noise
         units = max(200, int(np.ceil(30 / sampler.rate)))
         return Inclusion(lambda n: [sampler.draw(units, noise) for _ in range(n)], units, sampler.rate)
 
@@ -243,4 +255,4 @@ def without_unit(made: Made, unit: int) -> Made:
     """The records without those of one unit; the others keep their order."""
     gone = made.persons == unit if made.persons is not None else np.arange(len(made.labels)) == unit
     persons = None if made.persons is None else np.unique(made.persons[~gone], return_inverse=True)[1]
-    return Made(made.images[~gone], made.labels[~gone], persons)
+    return Made(made.images[~gone], made.labels[~gone], persons, np.delete(made.units, unit))

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from sfumato.accounting.budget import Relation
-from sfumato.audit.crossings import Inside, claims, image_pairs, tensors, with_unit, without_unit
+from sfumato.audit.crossings import Around, claims, image_pairs, tensors, with_unit, without_unit
 from sfumato.audit.steady import WILD, Steady, marked
 from sfumato.audit.subject import Array, Pair, Random, Subject
 from sfumato.audit.watch import Asked, Made, made_up
@@ -28,7 +28,7 @@ def gradient_subject(asked: Asked, plan: Plan) -> Subject:
     """The crossing as a subject: sums, and single rows, of the query's own loss."""
     crossing, spec = plan.crossings[asked.name], plan.data
     query = asked.still
-    inside = Inside(replace(asked, query=query), plan)
+    inside = Around(replace(asked, query=query), plan)
     return Subject(
         name=asked.name, pairs=lambda random: sum_pairs(spec, random, _crowd(query)), exact=_once(inside.exact),
         release=inside.release, projected=inside.projected, nothing=(None,),
@@ -39,7 +39,7 @@ def gradient_subject(asked: Asked, plan: Plan) -> Subject:
 
 def memory_subject(asked: Asked, plan: Plan) -> Subject:
     """The same question before and after another one in which the record took part: nothing may be remembered."""
-    inside, spec = Inside(replace(asked, query=asked.still), plan), plan.data
+    inside, spec = Around(replace(asked, query=asked.still), plan), plan.data
     others = made_up(spec, np.random.default_rng(7), 4)
 
     def history(made: Made) -> list[tuple[frozenset[int], Array]]:
@@ -60,7 +60,7 @@ def loud_subject(asked: Asked, plan: Plan) -> Subject:
     steady = asked.still
 
     def exact(made: Made, *kinds: tuple[int, str]) -> Array:
-        return Inside(replace(asked, query=steady.louder(dict(kinds))), plan).exact(made)
+        return Around(replace(asked, query=steady.louder(dict(kinds))), plan).exact(made)
 
     def pairs(random: Random) -> Iterator[Pair]:
         made = made_up(plan.data, random, 3)
@@ -74,7 +74,7 @@ def loud_subject(asked: Asked, plan: Plan) -> Subject:
         yield Pair("lone", Relation.ADD_REMOVE, (without_unit(alone, 0),), (alone, (0, "loud")))
 
     once = _once(exact)
-    inside = Inside(replace(asked, query=steady), plan)
+    inside = Around(replace(asked, query=steady), plan)
     return Subject(name=f"{asked.name}, wild losses", pairs=pairs, exact=lambda data: once(*data),
                    release=inside.release, projected=inside.projected, **claims(asked.name, plan))  # fmt: skip
 

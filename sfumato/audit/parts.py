@@ -18,7 +18,7 @@ from sfumato.audit.endtoend import PartitionCanary, likelihood
 from sfumato.audit.replay import KINDS, UNITS, Replay
 from sfumato.audit.subject import Array, Inclusion, Pair, Random, Subject
 from sfumato.audit.watch import Asked, Opened, made_up, opened
-from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.held import PartSum, hide
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Plan
@@ -99,7 +99,7 @@ class Blind:
 
     def projected(self, exact: Array, direction: Array, n: int) -> Array:
         """Draws along a direction."""
-        return along(self._crossing, self.barrier.noise, exact, direction, n)
+        return along(self._crossing, behind(self.barrier).noise, exact, direction, n)
 
     def inclusion(self) -> Inclusion:
         """Who is asked, for each question of a release: what the barrier tells the parts."""
@@ -139,7 +139,7 @@ def play_votes(asked: Asked, plan: Plan, times: int, present: bool, runs: int) -
     sigma = c.mechanism.std(c.bound)
 
     def query(votes: Array) -> Array:
-        return c.mechanism(torch.from_numpy(votes), c.bound, blind.barrier.noise).numpy()
+        return c.mechanism(torch.from_numpy(votes), c.bound, behind(blind.barrier).noise).numpy()
 
     if c.sampler.rate == 1:
         game = PartitionCanary(query, gap / 2, times, accountant.profile([c.event(plan.budget.relation, times)]))

@@ -59,9 +59,9 @@ class Steady:
         """That of the query."""
         return self.query.answer_shape(classes)
 
-    def total(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
+    def total(self, images: Tensor, labels: Tensor, *public: Any, there: Tensor | None = None) -> Tensor:
         """The real sum."""
-        return self.on(images).total(images, labels, *public)
+        return self.on(images).total(images, labels, *public, there=there)
 
     def rows(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
         """The real rows."""

@@ -1,11 +1,21 @@
-"""A barrier that writes down what a method does with it, with made-up records behind it."""
+"""A barrier that writes down what a method does with it, with made-up records behind it.
+
+Neighbours are watched under one tape: the same public seed, the same answers, the same key of the partition, and units
+that take part by coins of their own, at places of their own. Under it all that leaves a run must be the same to the
+bit, and the exact sums behind the answers may differ by the declared sensitivity, and in a step without the changed
+unit not at all.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
+import logging
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,20 +26,27 @@ from torch import Tensor
 from sfumato.audit.steady import still, table_of
 from sfumato.audit.subject import Random
 from sfumato.data.private import PrivateImages, Records
+from sfumato.measure.gradients import ClippedGradient
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum, Summed
 from sfumato.privacy.held import Held, PartSum, Recipe
+from sfumato.privacy.inside import Inside, Lot, Units
 from sfumato.privacy.ledger import Ledger
-from sfumato.privacy.plan import Plan
-from sfumato.run.progress import Silent
+from sfumato.privacy.pages import BLANK, Pages
+from sfumato.privacy.plan import Crossing, Plan
+from sfumato.run.progress import Recorder
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Unit
 
-STEPS = 2  # of training that are watched
-USES = 6  # releases of each crossing that are enough for a method with its own loop
+STEPS = 4  # of training that are watched
+USES = 8  # releases of each crossing that are enough for a method with its own loop
 HELD = 40  # releases of a crossing of held parts, which may ask one question at a time
 MOST = 200  # releases of one crossing, while another has not been seen
+MICROBATCH = 32
+CHANGED = 0  # the unit in which neighbours differ
+LOUD = 1e6  # factor on the losses of every other use, at which all gradients are clipped
+SAMPLED = 6  # images that a finished generator is asked for
 
 Query = BoundedSum | Summed | PartSum | BatchValue
 
@@ -40,11 +57,21 @@ class StopLearning(BaseException):
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """Made-up records: uint8 images, labels and, where the unit is a person, who is in them."""
+    """Made-up records: uint8 images, labels and, where the unit is a person, who is in them.
+
+    `names` tell units apart when some of them leave; they are numbered without it.
+    """
 
     images: np.ndarray
     labels: np.ndarray
     persons: np.ndarray | None = None
+    names: np.ndarray | None = None
+
+    @property
+    def units(self) -> np.ndarray:
+        """The name of each unit, in order."""
+        count = len(self.labels) if self.persons is None else int(self.persons.max(initial=-1)) + 1
+        return np.arange(count) if self.names is None else self.names
 
     @property
     def key(self) -> tuple[bytes, ...]:
@@ -58,8 +85,10 @@ class Made:
 
     def records(self) -> Records:
         """The records as they lie in a box, each known by a hash of its image and label."""
-        named = (hashlib.blake2b(i.tobytes() + int(y).to_bytes(8, "big"), digest_size=32) for i, y in
-                 zip(self.images, self.labels, strict=True))  # fmt: skip
+        named = [
+            hashlib.blake2b(i.tobytes() + int(y).to_bytes(8, "big"), digest_size=32)
+            for i, y in zip(self.images, self.labels, strict=True)
+        ]
         digests = np.frombuffer(b"".join(n.digest() for n in named), np.uint8).reshape(-1, 32)
         return Records(_Pixels(self.images), self.labels, self.persons, digests)  # type: ignore[arg-type]
 
@@ -84,10 +113,10 @@ def made_up(spec: DataSpec, random: Random, units: int = 12) -> Made:
 
 
 class Counting:
-    """A noise source that counts what is drawn from it."""
+    """A noise source that counts what is drawn from it; the keys that it gives are those of a tape."""
 
     def __init__(self, inner: Any) -> None:
-        self._inner, self.vectors, self.values = inner, 0, 0
+        self._inner, self.vectors, self.values, self._keys = inner, 0, 0, 0
 
     def gaussian(self, shape: tuple[int, ...], *more: Any) -> Any:
         """Count and draw."""
@@ -99,8 +128,40 @@ class Counting:
         self.vectors, self.values = self.vectors + 1, self.values + math.prod(shape)
         return self._inner.discrete_gaussian(sigma, shape, *more)
 
+    def take(self, count: int) -> bytes:
+        """The next key."""
+        self._keys += 1
+        return hashlib.shake_256(f"tape/{self._keys}".encode()).digest(count)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+class Told(Lot):
+    """Neighbours alike: a unit takes part by a coin of its own, and stands at a place of its own."""
+
+    def __init__(self, names: np.ndarray) -> None:
+        self._names = names
+
+    def units(self, crossing: Crossing, name: str, use: int, count: int, noise: Any) -> Units:
+        """By fair coins where a crossing samples: at its own rate, few records would hardly ever take part."""
+        names = np.arange(count) if crossing.held else self._names
+        if crossing.sampler.rate == 1:
+            return np.arange(len(names))
+        return np.array([i for i, unit in enumerate(names) if coin(name, use, int(unit))], dtype=np.int64)
+
+    def placed(self, pages: Pages, units: Units, ordered: bool, noise: Any) -> Units:
+        """As many pages as it takes; where their number is left to chance, one more for some of the neighbours."""
+        places = self._names[units]
+        count = int(places.max(initial=0)) // pages.rows + 1 + (not ordered and CHANGED not in self._names)
+        found = np.full(count * pages.rows, BLANK)
+        found[places] = units
+        return found.reshape(count, pages.rows)
+
+
+def coin(name: str, use: int, unit: int) -> bool:
+    """Whether a unit takes part in a use of a sampled crossing, while it is watched."""
+    return bool(hashlib.blake2b(f"{name}/{use}/{unit}".encode(), digest_size=1).digest()[0] & 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +191,7 @@ class Asked:
     use: int = 1
     before: tuple[Action, ...] = ()
     table: tuple[Tensor, ...] = ()  # draws of a query that has randomness of its own
+    exact: Tensor | None = None  # the answer before noise
 
     @property
     def still(self) -> Any:
@@ -141,17 +203,24 @@ Action = Opened | Trained | Asked
 
 
 class Watched:
-    """In front of a real barrier: passes each request on, writes it down, and answers from a fixed tape."""
+    """Behind a barrier: passes each request on to a real one, writes it down, and answers from a fixed tape."""
 
-    def __init__(self, made: Made | None, plan: Plan, *, tape: int, uses: int = USES) -> None:
+    def __init__(self, made: Made | None, plan: Plan, *, tape: int, uses: int = USES, device: str = "cpu") -> None:
         self.spec, self.ledger = plan.data, Ledger(plan)
-        box = None if made is None else made.box(plan.data)
-        self._real = Barrier(box, plan.data, self.ledger, microbatch=64)
+        box, names = (None, np.arange(0)) if made is None else (made.box(plan.data), made.units)
+        lot, hear = Told(names), self._hear
+        self._real = Inside(box, plan.data, self.ledger, device=device, microbatch=MICROBATCH, lot=lot, heard=hear)
         self._real.noise = self.noise = Counting(self._real.noise)  # type: ignore[assignment]
+        self.barrier = Barrier.before(self)
         self._tape, self._uses, self.charged = tape, uses, 0
         self.log: list[Action] = []
         self._tables: dict[str, tuple[Tensor, ...]] = {}
         self.shapes: list[tuple[str, tuple[int, ...]]] = []
+        self.answers: list[Tensor] = []
+        self._exact = torch.zeros(0)
+
+    def _hear(self, name: str, total: Tensor) -> None:
+        self._exact = total.detach().clone()
 
     @property
     def asked(self) -> list[Asked]:
@@ -176,16 +245,18 @@ class Watched:
         before, already = self._before(query), self.ledger.used.get(name, 0)
         if name not in self._tables:  # once: later, what was drawn already may depend on who took part
             self._tables[name] = table_of(query)
-        answer = self._real.release(name, query, *public)
+        answer = self._real.release(name, _loud(query) if already % 2 else query, *public)
         used = self.ledger.used[name]
         # Each value of each question needs a noise value of its own, and each question a use.
         questions = query.queries if isinstance(query, PartSum) else 1
         self.charged += (used - already) * answer.numel() // questions
-        self.log.append(Asked(name, query, _kept(public), used, before, self._tables[name]))
+        self.log.append(Asked(name, query, _kept(public), used, before, self._tables[name], self._exact))
         self.shapes.append((name, tuple(answer.shape)))
         crossing = self.ledger.plan.crossings[name]
         random = np.random.default_rng([self._tape, used, *name.encode()])
-        return torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape))
+        told = torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape)).to(answer)
+        self.answers.append(told.clone())
+        return told
 
     def _before(self, query: Query) -> tuple[Action, ...]:
         """What was done with the parts that are asked."""
@@ -216,16 +287,11 @@ def _kept(value: Any) -> Any:
     return tuple(map(_kept, value)) if type(value) is tuple else value
 
 
-@dataclass
-class Brief(Run):
-    """A run that takes only the first steps of a long training."""
-
-    device: str = "cpu"
-    progress: Silent = field(default_factory=Silent)
-
-    def steps(self, total: int, **state: Any) -> Iterator[int]:
-        """The first few step numbers."""
-        yield from range(min(STEPS, total))
+def _loud(query: Query) -> Query:
+    """A gradient query whose every loss is loud: all gradients are clipped then, and one more loud counts no more."""
+    if not isinstance(query, ClippedGradient):
+        return query
+    return replace(query, loss=lambda *given: query.loss(*given) * LOUD)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,22 +301,61 @@ class Seen:
     barrier: Watched
     weights: dict[str, Tensor] | None  # None where it was stopped
     error: BaseException | None = None
+    left: dict[str, Any] = field(default_factory=dict)  # everything else that leaves a run
     notes: dict[str, Any] = field(default_factory=dict)  # what an auditor computes once
 
 
-def learn(method: Any, plan: Plan, made: Made | None, *, tape: int = 0, seed: int = 0, public: Any = None) -> Seen:
+def learn(
+    method: Any, plan: Plan, made: Made | None, *, tape: int = 0, seed: int = 0, public: Any = None, device: str = "cpu"
+) -> Seen:
     """Let a method learn briefly against a watched barrier."""
-    barrier = Watched(made, plan, tape=tape)
-    run = Brief(device="cpu", seed=seed, ledger=barrier.ledger)
+    barrier = Watched(made, plan, tape=tape, device=device)
+    run = Run(device=device, seed=seed, progress=Recorder(), ledger=barrier.ledger, most=STEPS)
+    weights, error, left = None, None, {}
+    with _listening() as heard:
+        try:
+            options = {} if public is None else {"public": public}
+            net = method.learn(barrier.barrier, run, **options)
+            weights, left = _weights(net), _finished(net, seed)
+        except StopLearning:
+            pass
+        except Exception as failed:  # a method under audit may fail in any way
+            error = failed
+    pictures = {name: vars(m) for name, p in run.pictures.items() if (m := p.moments()) is not None}
+    left |= heard | {"kept": dict(run.kept), "made": dict(run.made), "previews": pictures}
+    return Seen(barrier, weights, error, left | {"progress": run.progress.lines})  # type: ignore[attr-defined]
+
+
+def _weights(net: torch.nn.Module) -> dict[str, Tensor]:
+    """Parameters, and buffers whether or not they would be stored."""
+    named = {**dict(net.named_buffers()), **net.state_dict()}
+    return {k: v.detach().clone() for k, v in named.items() if isinstance(v, Tensor)}
+
+
+def _finished(net: Any, seed: int) -> dict[str, Any]:
+    """What is made of a generator in the end; other networks have no samples."""
+    left: dict[str, Any] = {"config": net.config()} if hasattr(net, "config") else {}
+    if hasattr(net, "sample"):
+        images = net.sample(SAMPLED, seed=seed)
+        left |= {"samples": images.pixels, "labels of samples": images.labels}
+    return left
+
+
+@contextmanager
+def _listening() -> Iterator[dict[str, Any]]:
+    """Whatever is printed, logged or warned of."""
+    out, err, lines = io.StringIO(), io.StringIO(), io.StringIO()
+    handler, root, heard = logging.StreamHandler(lines), logging.getLogger(), {}
+    root.addHandler(handler)
     try:
-        options = {} if public is None else {"public": public}
-        net = method.learn(barrier, run, **options)
-        weights = {k: v.detach().clone() for k, v in net.state_dict().items() if isinstance(v, Tensor)}
-        return Seen(barrier, weights)
-    except StopLearning:
-        return Seen(barrier, None)
-    except Exception as error:  # a method under audit may fail in any way
-        return Seen(barrier, None, error)
+        with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            yield heard
+    finally:
+        root.removeHandler(handler)
+        said = [str(w.message) for w in warned]
+        heard |= {"standard output": out.getvalue(), "standard error": err.getvalue()}
+        heard |= {"log lines": lines.getvalue(), "warnings": said}
 
 
 def opened(plan: Plan, times: int = 1 << 40) -> Plan:

@@ -14,14 +14,14 @@ import torch
 from sfumato.accounting import accountant
 from sfumato.accounting.accountant import Profile
 from sfumato.accounting.budget import Relation
-from sfumato.audit.crossings import KINDS, with_unit, without_unit
+from sfumato.audit.crossings import KINDS, everyone, with_unit, without_unit
 from sfumato.audit.endtoend import likelihood
 from sfumato.audit.gradients import as_canary
 from sfumato.audit.parts import play_votes
 from sfumato.audit.steady import Steady, marked
 from sfumato.audit.subject import Array, Random
 from sfumato.audit.watch import Asked, Made, made_up, opened
-from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Plan
 
@@ -83,8 +83,7 @@ class Whole:
 
     def exact(self, name: str, made: Made) -> Array:
         """The answer before noise, if everyone takes part."""
-        inside, asked = self._barrier(made)._inside, self.asked[name]
-        return inside.total(name, asked.query, np.arange(inside.units), asked.public).numpy()
+        return everyone(self.asked[name], opened(self.plan), made).numpy()
 
     def _released(self, name: str, present: bool, direction: Array, count: int) -> Array:
         """Whole releases through the real barrier."""
@@ -94,12 +93,12 @@ class Whole:
     def _along(self, name: str, present: bool, direction: Array, count: int) -> Array:
         """The real sampler and mechanism on lengths along the canary."""
         c, made = self.plan.crossings[name], self.two if present else self.one
-        barrier = self._barrier(made)
+        inner = behind(self._barrier(made))
         full = float((self.exact(name, made) * direction).sum())
-        units = barrier._inside.units
-        taking = [bool(len(c.sampler.draw(units, barrier.noise))) for _ in range(count)] if c.sampler.rate < 1 else True
+        units, noise = inner.sums.units, inner.noise
+        taking = [bool(len(c.sampler.draw(units, noise))) for _ in range(count)] if c.sampler.rate < 1 else True
         value = np.rint(np.full(count, full) * taking / c.bound.grid) * c.bound.grid
-        return c.mechanism(torch.from_numpy(value), c.bound, barrier.noise).numpy()
+        return c.mechanism(torch.from_numpy(value), c.bound, noise).numpy()
 
 
 def canary(plan: Plan, asked: Mapping[str, Asked], random: Random, runs: int) -> Whole:

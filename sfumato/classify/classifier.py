@@ -147,7 +147,7 @@ class Classifier:
     def learn(self, barrier: Barrier, run: Run, public: Any = None) -> Network:
         """Train; whatever depends on private data comes out of `barrier.release`, inside `descend`."""
         net, mean = self.build(barrier.spec, run), None
-        descent = self.descent(barrier.spec, barrier.ledger.plan.facts["steps"])
+        descent = self.descent(barrier.spec, barrier.plan.facts["steps"])
         optimiser = torch.optim.SGD(net.head.parameters(), lr=self.rate, momentum=self.momentum,
                                     weight_decay=self.decay)  # fmt: skip
         for _, now in descend(net, loss, barrier, run, descent, optimiser, average=self.average):  # the barrier

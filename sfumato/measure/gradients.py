@@ -94,7 +94,8 @@ def bound_for(clip: Clip | float, batch: int) -> Bound:
     of up to 2^28 parameters to the grid adds less than 2^-10.
     """
     bound = (Flat(clip) if isinstance(clip, int | float) else clip).bound
-    return replace(bound, slack=slack(2 * batch + 100) + 2.0**-10) if batch else bound
+    most = 2 * batch + 100
+    return replace(bound, slack=slack(most) + 2.0**-10, most=most) if batch else bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,16 +136,20 @@ class ClippedGradient:
         """Shape of the released value; public."""
         return self.shape
 
-    def total(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
+    def total(self, images: Tensor, labels: Tensor, *public: Any, there: Tensor | None = None) -> Tensor:
         """(P,) in float64: the sum of clipped gradients; of an empty batch, zeros.
 
-        A gradient that is no finite number counts as zero. By the ghost way sums are formed in float32, see `slack`.
+        A gradient that is no finite number counts as zero, and so does a place where `there` is false. By the ghost
+        way sums are formed in float32, see `slack`.
         """
         if len(images) and not self.clip.whole_rows and self._settle(images, public) == "ghost":
-            return self._ghost_total(images, labels, public)
-        total = torch.zeros(self.shape, dtype=torch.float64, device=images.device)
+            return self._ghost_total(images, labels, public, there)
+        total, done = torch.zeros(self.shape, dtype=torch.float64, device=images.device), 0
         for rows in self._pieces(images, labels, public):
-            total += self._clipped(rows).sum(0)
+            clipped, done = self._clipped(rows), done + len(rows)
+            if there is not None:
+                clipped = clipped.masked_fill_(~there[done - len(rows) : done, None], 0)
+            total += clipped.sum(0)
         return total
 
     def rows(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
@@ -163,17 +168,20 @@ class ClippedGradient:
 
     # The ghost way
 
-    def _ghost_total(self, images: Tensor, labels: Tensor, public: tuple[Any, ...]) -> Tensor:
+    def _ghost_total(self, images: Tensor, labels: Tensor, public: tuple[Any, ...], there: Tensor | None) -> Tensor:
         # A GPU is faster than the calls that keep it busy: few of them, and none that waits for an answer.
         terms, parts = self._terms(images, labels, public), self._parts
         names, widths, table = _table({name: term.lengths() for name, term in terms.items()})
         at = self._columns(names)
         squared = self._by_layer(table.square(), at, widths)
         fine = (squared.sum(1, keepdim=True) if self.clip.by_layer else squared) < HUGE
+        counted = fine.clone()
+        if there is not None:
+            counted[: len(images)] &= there[:, None]
         if len(fine) > len(images):
-            fine[len(images) :] = False
-        weights = self.clip.weights(squared).where(fine, 0)
-        if fine.device.type not in AT_ONCE or not bool(fine[: len(images)].all()):
+            counted[len(images) :] = False
+        weights = self.clip.weights(squared).where(counted, 0)
+        if fine.device.type not in AT_ONCE or not bool(fine.all()):
             # Examples that are fine have finite factors throughout, so this touches none of them.
             table.nan_to_num_(0, 0, 0)
             for term in terms.values():

@@ -46,9 +46,10 @@ class Scatter:
         """Shape of the released value; public."""
         return self.shape
 
-    def total(self, images: Tensor, labels: Tensor, mean: Tensor, *public: Any) -> Tensor:
+    def total(self, images: Tensor, labels: Tensor, mean: Tensor, *public: Any, there: Tensor | None = None) -> Tensor:
         """The sum over a batch, in float64."""
         x = self._centred(images, mean)
+        x = x if there is None else x * there[:, None]
         return self._triangle(x.T @ x)
 
     def rows(self, images: Tensor, labels: Tensor, mean: Tensor, *public: Any) -> Tensor:

@@ -119,7 +119,7 @@ class DataLens(Method):
         return replace(few, hidden=8, width=2 if self.generator == "dcgan" else 8, batch=min(self.batch, 4))
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        spec, facts, votes = barrier.spec, barrier.ledger.plan.facts, self.votes()
+        spec, facts, votes = barrier.spec, barrier.plan.facts, self.votes()
         d, sigma, steps = spec.pixels, facts["sigma"] * votes.gain, facts["steps"]
         m = 1 if self.order == "paper" else self.batch  # images a question is about
         weights = histograms.shares(self.labels, barrier, run)

@@ -118,7 +118,7 @@ class DPAF(Method):
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)
-        sizes, sums, before = self.sizes(spec), barrier.ledger.plan.crossings[AGGREGATE], None
+        sizes, sums, before = self.sizes(spec), barrier.plan.crossings[AGGREGATE], None
         rules = self.rules(sizes, spec, weights, sums.mechanism.std(sums.bound))
         net = seeded(run, lambda: MirrorGenerator(spec.shape, spec.classes, self.latent, self.width, sizes.layout.depth,
                                                   label_weights=weights, smooth=self.smooth))  # fmt: skip

@@ -138,7 +138,7 @@ class DPGAN(Method):
             follow=self.clip_public,
         )  # fmt: skip
         if self.keep_critic:
-            run.kept[CRITIC] = torch.cat([p.detach().flatten() for p in critic.parameters()])
+            run.made[CRITIC] = torch.cat([p.detach().flatten() for p in critic.parameters()])
         return made
 
 

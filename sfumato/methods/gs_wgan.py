@@ -128,7 +128,7 @@ class GSWGAN(Method):
         return replace(few, draws=2, latent=4, hidden=8, width=8)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        spec, sigma = barrier.spec, barrier.ledger.plan.facts["sigma"][GRADIENT]
+        spec, sigma = barrier.spec, barrier.plan.facts["sigma"][GRADIENT]
         student = Student(pate.generator(self, barrier, run), rate=self.rate, average=self.average)
         critics = barrier.hold(pate.critics(self, spec), self.teachers)  # each record in one part
         of_step = self.fix == "b"

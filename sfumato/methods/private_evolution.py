@@ -111,7 +111,7 @@ class PrivateEvolution(Method):
 
         for step in evolve(
             net, ask, self._api(spec, run), run, rounds=self.rounds, kept=self.kept, keep={"strip": strip},
-            threshold=self.threshold * barrier.ledger.plan.facts["sigma"], start=self._start(spec, public, run),
+            threshold=self.threshold * barrier.plan.facts["sigma"], start=self._start(spec, public, run),
         ):  # fmt: skip
             strip.look(step, self.rounds, net)
         return net.requires_grad_(False).eval()

@@ -26,6 +26,7 @@ class Bound:
 
     norm: float
     slack: float = 0.0  # of terms that are summed before they are projected: a part of the norm, for rounding
+    most: int | None = None  # of such terms that the slack is meant for; where there are more, each is projected
     integer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -162,8 +163,8 @@ class Summed(Protocol):
     def answer_shape(self, classes: int) -> tuple[int, ...]:
         """Shape of the released value; public."""
 
-    def total(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
-        """The sum of a batch's terms, in float64."""
+    def total(self, images: Tensor, labels: Tensor, *public: Any, there: Tensor | None = None) -> Tensor:
+        """The sum of a batch's terms, in float64; of those at places where `there` is true."""
 
     def rows(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
         """The terms, one by one."""

@@ -9,6 +9,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -44,6 +45,19 @@ def _open_stream(key: bytes) -> tuple[str, Callable[[int], bytes]]:
         return "ChaCha20", _chacha20(key)
     except ImportError:  # a machine without the cryptography package
         return "SHAKE-256", _shake256(key)
+
+
+@dataclass(frozen=True)
+class NoiseFacts:
+    """What a statement says of a noise source."""
+
+    source: str
+    sampler: str
+
+    @classmethod
+    def of(cls, noise: Noise) -> NoiseFacts:
+        """Of this one."""
+        return cls(noise.source, noise.sampler)
 
 
 class Noise:

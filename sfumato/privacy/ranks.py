@@ -25,8 +25,12 @@ class Ranks(Protocol):
     def owns(self, block: int) -> bool:
         """Whether a block of held parts is this rank's."""
 
-    def share(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Of the units that take part (as the first rank drew them), those that this rank sums over."""
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def share(self, pages: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of the pages of units that take part (as the first rank drew them), those that this rank sums over."""
 
     def sum(self, value: Tensor) -> Tensor:
         """The sum over all ranks, for every rank."""
@@ -38,15 +42,15 @@ class Ranks(Protocol):
 class Alone:
     """One process."""
 
-    rank, first = 0, True
+    rank, size, first = 0, 1, True
 
     def owns(self, block: int) -> bool:
         """All of them."""
         return True
 
-    def share(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+    def share(self, pages: NDArray[np.int64]) -> NDArray[np.int64]:
         """All of them."""
-        return units
+        return pages
 
     def sum(self, value: Tensor) -> Tensor:
         """The value."""
@@ -123,10 +127,10 @@ class Together:
         """Blocks go round."""
         return block % self.size == self.rank
 
-    def share(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The draw of the first rank, dealt out."""
-        count = int(self.same(torch.tensor([len(units)]))[0])
-        drawn = torch.from_numpy(units) if self.first else torch.empty(count, dtype=torch.int64)
+    def share(self, pages: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of the first rank, dealt out."""
+        count = int(self.same(torch.tensor([len(pages)]))[0])
+        drawn = torch.from_numpy(pages) if self.first else torch.empty((count, pages.shape[1]), dtype=torch.int64)
         return self.same(drawn).numpy()[self.rank :: self.size]
 
     def sum(self, value: Tensor) -> Tensor:

@@ -54,12 +54,14 @@ class Run:
     ledger: Any = None  # of privacy.ledger.Ledger: its counts travel in the checkpoint
     owned: Callable[[], None] = lambda: None  # raises when this run was resumed elsewhere
     ranks: Any = field(default_factory=Alone)  # of privacy.ranks: the processes that carry out this run together
+    most: int | None = None  # steps that are taken at most: of an audit or a rehearsal, on made-up records
 
     def __post_init__(self) -> None:
         self.device = pick_device(self.device)
         if not 0 <= self.seed < 2**63:
             raise InputError(f"Expected --seed from 0 to 2^63 - 1, found {self.seed}.")
-        self.kept: dict[str, Any] = {}  # released values, under the names of their crossings
+        self.kept: dict[str, Any] = {}  # released values, as the barrier returned them
+        self.made: dict[str, Any] = {}  # further values to publish, made of released ones
         self.pictures: dict[str, Any] = {}  # previews: made of released values, shown once the ledger counts those
         self._stepping, self._spent = False, ""
         self._step: dict[str, Any] | None = None
@@ -101,7 +103,7 @@ class Run:
         self.progress.start("training", total)
         heavy = sum(inside(value).bytes for value in state.values() if isinstance(value, Held)) > HEAVY
         throttle, took = Throttle(max(self.every, SELDOM) if heavy else self.every), QUICK if heavy else 0.0
-        for step in range(first, total):
+        for step in range(first, total if self.most is None else min(total, self.most)):
             yield step
             self.progress.advance(step + 1, self._note(step, total))
             if self._agreed(throttle.due() or (took < QUICK and any(p.waiting for p in self.pictures.values()))):

@@ -11,7 +11,7 @@ import torch
 
 from sfumato.accounting.budget import Budget, Relation
 from sfumato.audit.subject import Array, Pair, Random, Subject
-from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.mechanisms import Gaussian
@@ -43,7 +43,7 @@ class Bug:
 @lru_cache(maxsize=1)
 def noise() -> object:
     """The noise source of a real barrier: the gallery has none of its own."""
-    return Barrier(None, SPEC, ledger({"sum": crossing(Bound(1.0), 1.0)})).noise
+    return behind(Barrier(None, SPEC, ledger({"sum": crossing(Bound(1.0), 1.0)}))).noise
 
 
 def ledger(crossings: dict[str, Crossing]) -> Ledger:

@@ -14,7 +14,7 @@ from sfumato.audit.gallery.topagg import CROSSING, SIGMA, add_votes_noise, tally
 from sfumato.audit.gallery.topagg import D as WIDTH
 from sfumato.audit.subject import Array, Subject
 from sfumato.measure.gradients import ClippedGradient
-from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.mechanisms import DiscreteGaussian, Gaussian
 
@@ -51,9 +51,10 @@ class _Dealt:
     """The first of several ranks, in one process: it has its share, and the others have added up theirs."""
 
     barrier: Barrier | None = None
+    size = RANKS
 
     def __init__(self, query: ClippedGradient) -> None:
-        self._query, self._rest = query, np.zeros(0, np.int64)
+        self._query, self._rest = query, np.zeros((0, 1), np.int64)
 
     def owns(self, block: int) -> bool:
         return block % RANKS == 0
@@ -61,13 +62,14 @@ class _Dealt:
     def same(self, value: Tensor) -> Tensor:
         return value
 
-    def share(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
-        self._rest = np.delete(units, np.s_[::RANKS])
-        return units[::RANKS]
+    def share(self, pages: NDArray[np.int64]) -> NDArray[np.int64]:
+        self._rest = np.delete(pages, np.s_[::RANKS], 0)
+        return pages[::RANKS]
 
     def sum(self, value: Tensor) -> Tensor:
         assert self.barrier is not None
-        return value + self.barrier._inside.total("gradient", self._query, self._rest, ())
+        rest = behind(self.barrier).sums.total("gradient", self._query, self._rest, 0, ())
+        return value + rest
 
 
 def by_rank(bug: bool) -> Subject:

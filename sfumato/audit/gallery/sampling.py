@@ -61,9 +61,10 @@ class _Heard:
     def answer_shape(self, classes: int) -> tuple[int, ...]:
         return self.query.answer_shape(classes)
 
-    def total(self, images: Tensor, labels: Tensor, *public: object) -> Tensor:
-        self.seen.append(images[:, 0, 0, 0].round().long().numpy())
-        return self.query.total(images, labels)
+    def total(self, images: Tensor, labels: Tensor, *public: object, there: Tensor | None = None) -> Tensor:
+        assert there is not None
+        self.seen.append(images[there][:, 0, 0, 0].round().long().numpy())
+        return self.query.total(images, labels, there=there)
 
 
 def shuffled(bug: bool) -> Subject:
@@ -75,9 +76,12 @@ def shuffled(bug: bool) -> Subject:
 
     def draw(events: int) -> list[NDArray[np.int64]]:
         heard, barrier = _Heard(query), engine.barrier(made, named)
+        drawn = []
         for _ in range(events):
+            heard.seen.clear()
             barrier.release("gradient", heard)  # type: ignore[arg-type]
-        return heard.seen
+            drawn.append(np.concatenate([np.zeros(0, np.int64), *heard.seen]))
+        return drawn
 
     pull = float(engine.total(query, 5 * np.eye(engine.D)[:1])[0])  # of a record, as the engine clips it
 

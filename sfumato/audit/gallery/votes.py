@@ -36,6 +36,7 @@ from sfumato.audit.subject import Array, Pair, Random, Subject
 from sfumato.audit.watch import Counting, Made, made_up
 from sfumato.measure.critics import Critics
 from sfumato.measure.votes import TopK, largest
+from sfumato.privacy.barrier import behind
 from sfumato.privacy.held import Parts, PartSum, inside
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Crossing, crossing
@@ -78,11 +79,14 @@ class _OneABatch:
         self._book = book
 
     @property
-    def used(self) -> dict[str, int]:
+    def used(self) -> Mapping[str, int]:
         return self._book.used
 
     def charge(self, name: str, uses: int = 1) -> Crossing:
         return self._book.charge(name)
+
+    def answered(self, name: str, answer: Tensor) -> None:
+        """Not written down."""
 
 
 def batch_as_one(bug: bool) -> Subject:
@@ -94,9 +98,10 @@ def batch_as_one(bug: bool) -> Subject:
     def counted() -> tuple[int, int]:
         book = ledger({"votes": made})
         barrier = open_barrier(_OneABatch(book) if bug else book)  # type: ignore[arg-type]
-        barrier.noise = source = Counting(barrier.noise)  # type: ignore[assignment]
+        behind(barrier).noise = source = Counting(behind(barrier).noise)
         for _ in range(steps):
             barrier.release("votes", question(queries=batch), torch.zeros(TEACHERS, batch, D))
+            behind(barrier)._released = dict(book.used)  # else the barrier itself would refuse the next one
         return source.values // D, book.used["votes"]
 
     free = open_barrier(ledger({"votes": replace(made, times=1 << 40)}))

@@ -1,0 +1,257 @@
+"""What lies behind a barrier: the records, the noise, the ledger's counts, and how a sum is formed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sfumato.data.private import PrivateImages, Records, records
+from sfumato.errors import OverBudget
+from sfumato.privacy.batch import BatchValue
+from sfumato.privacy.bounds import Bound, BoundedSum, Summed
+from sfumato.privacy.held import Held, Parts, PartSum, Recipe, hide, inside
+from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.noise import Noise
+from sfumato.privacy.pages import BLANK, Pages
+from sfumato.privacy.plan import Crossing
+from sfumato.privacy.ranks import Alone, Ranks
+from sfumato.privacy.samplers import Everyone
+from sfumato.types import DataSpec, Unit
+
+PEOPLE = 128  # persons whose terms are held at once
+
+Units = NDArray[np.int64]
+Summable = BoundedSum | Summed
+Query = BoundedSum | Summed | PartSum | BatchValue
+Tick = Callable[[str, float | None], None]  # told the crossing and the fraction done; None where that is private
+
+
+class Lot:
+    """Who takes part in a use of a crossing, and at which places: a fresh secret draw each time."""
+
+    def units(self, crossing: Crossing, name: str, use: int, count: int, noise: Noise) -> Units:
+        """Which of `count` units, or of so many parts, take part."""
+        return crossing.sampler.draw(count, noise)
+
+    def placed(self, pages: Pages, units: Units, ordered: bool, noise: Noise) -> Units:
+        """(pages, rows): the units at their places; where number and order are public, one after the other."""
+        return pages.in_order(units) if ordered else pages.dealt(units, noise)
+
+
+class Inside:
+    """The private side of a barrier; see `Barrier`, which is what a method holds."""
+
+    def __init__(
+        self,
+        data: PrivateImages | None,
+        spec: DataSpec,
+        ledger: Ledger,
+        *,
+        noise: Noise | None = None,
+        device: str = "cpu",
+        microbatch: int = 1024,
+        tick: Tick = lambda crossing, fraction: None,
+        ranks: Ranks | None = None,
+        lot: Lot | None = None,
+        heard: Callable[[str, Tensor], None] = lambda name, total: None,  # of auditors, whose records are made up
+    ) -> None:
+        self.spec, self.ledger, self._lot, self._heard = spec, ledger, lot or Lot(), heard
+        self.noise = noise or Noise(fast=device.startswith("cuda"))
+        self.ranks = ranks or Alone()
+        self.sums = Sums(None if data is None else records(data), spec, device, microbatch, tick)
+        self._released = dict(ledger.used)  # counted here too: what a method does to the ledger shows
+
+    def release(self, name: str, query: Query, *public: Any) -> Tensor:
+        """The noisy answer to `query`, in float64. Charged before a record is read."""
+        crossing = self._charged(name, query)
+        with apart():
+            total = self.total(name, crossing, query, public)
+        # With several ranks each has a part of the sum; one of them adds the noise, and all get the same answer.
+        total = self.ranks.sum(total)
+        if not isinstance(query, BoundedSum | PartSum):
+            # Terms that were projected one by one lie on the grid already. The noise lies on it, so others must too.
+            total = torch.round(total / crossing.bound.grid) * crossing.bound.grid
+        self._heard(name, total)
+        answer = self.ranks.same(crossing.mechanism(total, crossing.bound, self.noise))
+        self.ledger.answered(name, answer)
+        return answer
+
+    def _charged(self, name: str, query: Query) -> Crossing:
+        held, uses = isinstance(query, PartSum), query.queries if isinstance(query, PartSum) else 1
+        if self._released != dict(self.ledger.used):
+            raise OverBudget("The ledger's counts were changed by something other than the barrier; the run stops.")
+        crossing = self.ledger.charge(name, uses)
+        self._released[name] += uses
+        if query.bound != crossing.bound or held != crossing.held:
+            raise ValueError(
+                f"Expected {crossing.bound} as planned for crossing '{name}', found {query.bound}"
+                f"{', of held parts' if held else ''}."
+            )
+        if isinstance(query.bound, Bound) and not isinstance(query, BoundedSum | PartSum) and not query.bound.slack:
+            raise ValueError("Expected a bound with slack for a query that sums its own terms, found none.")
+        return crossing
+
+    def total(self, name: str, crossing: Crossing, query: Query, public: tuple[Any, ...]) -> Tensor:
+        """The exact answer, over a fresh sample."""
+        if isinstance(query, PartSum):
+            return self._of_parts(name, crossing, query, public)
+        units = self._lot.units(crossing, name, self.ledger.used[name], self.sums.units, self.noise)
+        if isinstance(query, BatchValue):  # cannot be dealt out: one block, and ranks without it add nothing
+            return self.sums.value(name, query, units if self.ranks.owns(0) else units[:0], public)
+        ordered = isinstance(crossing.sampler, Everyone) and self.spec.count_public
+        placed = self._lot.placed(self._pages(crossing, ordered), units, ordered, self.noise)
+        return self.sums.total(name, query, self.ranks.share(placed), len(units), public)
+
+    def _pages(self, crossing: Crossing, ordered: bool) -> Pages:
+        """From public facts: the expected number of units, and how many may be held at once."""
+        expected = crossing.sampler.rate * self.spec.records
+        most = min(self.sums.microbatch, PEOPLE) if self.spec.unit is Unit.PERSON else self.sums.microbatch
+        if ordered:
+            return Pages.holding(self.spec.records, most, self.ranks.size)
+        return Pages.sampled(expected, most, self.ranks.size)
+
+    def _of_parts(self, name: str, crossing: Crossing, query: PartSum, public: tuple[Any, ...]) -> Tensor:
+        parts, taking_part, use = inside(query.held), None, self.ledger.used[name]
+        if crossing.sampler.rate < 1:  # a draw of its own for each question
+            taking_part = torch.zeros(parts.parts, query.queries, dtype=torch.bool)
+            for i in range(query.queries):
+                drawn = self._lot.units(crossing, name, use - i, parts.parts, self.noise)
+                taking_part[torch.from_numpy(drawn), i] = True
+            taking_part = self.ranks.same(taking_part)
+        return parts.total(query, use, taking_part, public)
+
+    def hold(self, recipe: Recipe, parts: int) -> Held:
+        """Split the data into `parts` by a secret hash, each with a private state made by a public recipe."""
+        key = self.ranks.same(torch.frombuffer(bytearray(self.noise.take(32)), dtype=torch.uint8))
+        relation, sums = self.ledger.plan.budget.relation, self.sums
+        made = Parts(recipe, parts, sums.data, self.spec, relation, bytes(key.tolist()), sums.device, self.ranks.owns)
+        return hide(made)
+
+    def train(self, held: Held, *public: Any) -> None:
+        """One update of every held part, on its own records. Returns nothing, and costs nothing."""
+        with apart():
+            inside(held).train(*public)
+
+
+class Sums:
+    """Sums of bounded terms over units, a page at a time."""
+
+    def __init__(self, data: Records | None, spec: DataSpec, device: str, microbatch: int, tick: Tick) -> None:
+        self.data, self._spec, self.device, self.microbatch = data, spec, device, microbatch
+        # The pace of a set whose size is private is private too.
+        self._tick: Tick = tick if spec.count_public else lambda crossing, fraction: tick(crossing, None)
+        self._by_person = data is not None and spec.unit is Unit.PERSON
+        if self._by_person:
+            assert data is not None and data.persons is not None
+            self._order = np.argsort(data.persons, kind="stable")
+            self._starts = np.searchsorted(data.persons[self._order], np.arange(data.persons.max(initial=-1) + 2))
+
+    @property
+    def units(self) -> int:
+        """How many there are; private where the count is."""
+        if self.data is None:
+            return 0
+        return len(self._starts) - 1 if self._by_person else len(self.data)
+
+    def total(self, name: str, query: Summable, pages: Units, units: int, public: tuple[Any, ...]) -> Tensor:
+        """The sum over the units on these pages, which are some of `units` in all."""
+        total = torch.zeros(query.answer_shape(len(self._spec.classes)), dtype=torch.float64, device=self.device)
+        # A query that sums by itself has slack for so many terms. Where the true count is far above the declared one
+        # there may be more, and each is brought onto the grid by itself.
+        most = getattr(query.bound, "most", None)
+        singly = isinstance(query, BoundedSum) or (most is not None and units > most)
+        self._tick(name, 0.0)
+        for number, page in enumerate(pages):
+            self._add(total, query, page, singly, public)  # a blank one too: an empty sample is computed like another
+            self._tick(name, (number + 1) / len(pages))
+        return total
+
+    @torch.no_grad()
+    def _add(self, total: Tensor, query: Summable, page: Units, singly: bool, public: tuple[Any, ...]) -> None:
+        if self._by_person:
+            self._add_people(total, query, page, public)
+            return
+        images, labels, there = self._batch(page)
+        if not singly:
+            assert not isinstance(query, BoundedSum)
+            total += query.total(images, labels, *public, there=there)
+            return
+        terms = query.bound.project(query.rows(images, labels, *public))
+        terms = terms.masked_fill_(~there.view(-1, *[1] * (terms.dim() - 1)), 0)
+        if query.by_class:
+            total.index_add_(0, labels, terms.to(total))
+        else:
+            total += terms.sum(0)
+
+    def _add_people(self, total: Tensor, query: Summable, page: Units, public: tuple[Any, ...]) -> None:
+        """One bounded term a person: the mean over that person's records (votes: their sum), projected as a whole.
+
+        A person keeps a place on the page: the first records of all stand there, then the second ones, and so on.
+        """
+        owned = [self._order[self._starts[p] : self._starts[p + 1]] if p != BLANK else self._order[:0] for p in page]
+        counts = torch.tensor([len(rows) for rows in owned], dtype=torch.float64, device=total.device)
+        terms = total.new_zeros((len(page), *total.shape))
+        for turn in range(int(counts.max())):
+            rows = np.array([o[turn] if turn < len(o) else BLANK for o in owned])
+            images, labels, there = self._batch(rows)
+            raw = torch.nan_to_num(query.rows(images, labels, *public).double(), nan=0.0, posinf=0.0, neginf=0.0)
+            raw = raw.masked_fill_(~there.view(-1, *[1] * (raw.dim() - 1)), 0)
+            if query.by_class:
+                place = torch.arange(len(page), device=labels.device) * len(total) + labels
+                terms.flatten(0, 1).index_add_(0, place, raw)
+            else:
+                terms += raw
+        if not query.bound.integer:
+            terms /= counts.clamp(min=1).view(-1, *[1] * total.dim())
+        total += query.bound.project(terms).sum(0)
+
+    def _batch(self, rows: Units) -> tuple[Tensor, Tensor, Tensor]:
+        """Images in [0, 1], labels, and which places hold a record; a fixed public scaling, never one learned."""
+        there = rows != BLANK
+        shape = self._spec.shape if self.data is None else self.data.shape
+        pixels, labels = np.zeros((len(rows), *shape), np.uint8), np.zeros(len(rows), np.int64)
+        if self.data is not None and there.any():
+            read = self.data.read(rows[there])
+            pixels = pixels.astype(read.dtype, copy=False)
+            pixels[there], labels[there] = read, self.data.labels[rows[there]]
+        # With a private count a matrix product may round otherwise where a record is missing. In float64 that is far
+        # below the grid.
+        exact = torch.float32 if self._spec.count_public else torch.float64
+        images = torch.from_numpy(pixels).to(self.device).to(exact).div_(255)
+        return images, torch.from_numpy(labels).to(self.device), torch.from_numpy(there).to(self.device)
+
+    @torch.no_grad()
+    def value(self, name: str, query: BatchValue, units: Units, public: tuple[Any, ...]) -> Tensor:
+        """One value of all records of these units, read in one piece."""
+        self._tick(name, 0.0)
+        found = torch.zeros(query.answer_shape(len(self._spec.classes)), dtype=torch.float64, device=self.device)
+        if len(units):
+            owned = [self._order[self._starts[p] : self._starts[p + 1]] for p in units] if self._by_person else [units]
+            images, labels, _ = self._batch(np.concatenate(owned))
+            found += query.value(images, labels, *public)
+        self._tick(name, 1.0)
+        return found
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Records are computed by kernels that are picked by shape alone, and sums are formed in full float32.
+
+    An autotuned kernel may be another one tomorrow, and a sum of products in TensorFloat-32 rounds by more than its
+    slack. Convolutions may use it: what one record gives is rounded once, and then measured and added as it is.
+    """
+    cudnn, precision = torch.backends.cudnn, torch.get_float32_matmul_precision()
+    before = cudnn.benchmark, cudnn.deterministic
+    cudnn.benchmark, cudnn.deterministic = False, True
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        cudnn.benchmark, cudnn.deterministic = before
+        torch.set_float32_matmul_precision(precision)
