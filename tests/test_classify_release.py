@@ -42,7 +42,9 @@ def test_the_folder_is_whole_and_verified(made):
     assert verdict.ok, verdict.rows
     statement = json.loads((folder / "privacy.json").read_text())
     assert statement["coverage"]["released"] == ["the weights of the classifier"]
-    assert statement["guarantee"]["epsilon"] <= 3.0 and statement["reproducibility"]["command"] == COMMAND.replace("/a/", "")
+    assert statement["guarantee"]["epsilon"] <= 3.0 and statement["reproducibility"]["command"] == COMMAND.replace(
+        "/a/", ""
+    )
     assert statement["audit"]["verdict"] == "pass"
 
 

@@ -98,9 +98,7 @@ def test_a_signed_release_is_accepted(signed: Path, key: tuple[Path, str]) -> No
         ("'open", "open quote"),
     ],
 )
-def test_a_command_that_asks_for_else_is_refused(
-    made: Release, tmp_path: Path, more: str, words: str
-) -> None:
+def test_a_command_that_asks_for_else_is_refused(made: Release, tmp_path: Path, more: str, words: str) -> None:
     found = refused(made.save(tmp_path / "release", command=f"{COMMAND} {more}"))
     assert list(found) == ["command"] and words in found["command"], found
 
