@@ -29,7 +29,7 @@ from sfumato.release.command import OPTIONS, command_problems
 from sfumato.release.gate import json_text
 from sfumato.release.hashes import make_hashes
 from sfumato.release.pictures import decode_one, png
-from sfumato.release.statement import make_statement
+from sfumato.release.statement import configuration_hash, make_statement
 from sfumato.types import DataSpec
 
 CHECKS = ("contents", "hashes", "signature", "guarantee", "statement", "command", "documents", "generator", "images")
@@ -304,7 +304,23 @@ def test_a_forged_statement_is_refused_although_its_hashes_fit(fresh: Path, name
     change, check = FORGERIES[name]
     _edit(fresh, change)
     found = refused(fresh)
-    assert check in found and "hashes" not in found and "contents" not in found, found
+    # What is no longer a document of the listed keys and kinds is refused by the gate's list as well.
+    unlisted = name in ("a key more", "a point that is none")
+    assert check in found and "hashes" not in found and ("contents" in found) == unlisted, found
+
+
+def test_a_setting_that_the_method_does_not_have_is_refused(fresh: Path) -> None:
+    """Names of settings are free at the gate; those of a known method are its own."""
+
+    def smuggle(statement: dict[str, Any]) -> None:
+        statement["declared_public"]["settings"]["count"] = 1793
+        made = statement["reproducibility"]
+        made["configuration"]["settings"]["count"] = 1793
+        plan = {**made["configuration"], "guarantee": made["configuration"]["budget"]}
+        made["configuration_hash"] = configuration_hash(plan)
+
+    _edit(fresh, smuggle)
+    assert "The setting 'count' is not one of dp-merf." in refused(fresh)["statement"]
 
 
 @pytest.mark.parametrize("name", ["PRIVACY.md", "README.md", "report.html", "deployment.yaml"])

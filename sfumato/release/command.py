@@ -203,6 +203,11 @@ def _named(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+def settings_of(method: str) -> dict[str, Any]:
+    """The settings of a method of this package, or of the classifier, as they are by default."""
+    return dict(_class(method)().settings())
+
+
 def _class(method: str) -> Any:
     if method == "classifier":
         from sfumato.classify.classifier import Classifier
