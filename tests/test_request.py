@@ -25,7 +25,6 @@ OTHER = {
     "provenance": "a licence (CC0), https://example.org/a/b", "settings": {"steps": "3", "law": "a b"}, "count": 7,
     "format": "parquet", "seed": 9,
 }  # fmt: skip
-NAMES = {"synthesize": "carry_out", "train-classifier": "carry_out"}
 
 
 def parsed(line: str) -> Request:
