@@ -152,6 +152,7 @@ def refit(
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
     from sfumato.release import Release, restated
+    from sfumato.release.command import write
     from sfumato.run.run import Run
 
     release = Release.load(folder)
@@ -167,8 +168,8 @@ def refit(
     generator = method.learn(Barrier(None, spec, run.ledger, device=run.device), run)
     statement = restated(release.statement, method.settings())
     again = Release(generator, generator.sample(count, seed=seed), statement, dict(release.measurement))
-    changed = "".join(f" --set {field}={value}" for field, value in (settings or {}).items())
-    again.save(out, format=format, command=f"sfumato refit {Path(folder).name} --seed {seed}{changed}")
+    asked = {"count": count, "seed": seed, "format": format, "settings": settings or {}}
+    again.save(out, format=format, command=write("refit", str(folder), asked))
     return again
 
 

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from sfumato.run.progress import Silent
 
 
+# Left out of the printed command. They say where the books, the key and the folder lie and on what is computed, all
+# of it the custodian's own affair: neither what is asked of the data nor the guarantee depends on them.
+UNTOLD = frozenset({"ledger", "out", "sign", "signer", "device", "microbatch"})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """Flags of `sfumato synthesize`; none of them is computed from data."""
@@ -67,15 +72,24 @@ class Request:
             private_count=self.private_count, records=self.records, progress=progress,
         )  # fmt: skip
 
-    def command(self) -> str:
-        """A public line for the report; local paths are left out."""
-        data = Path(self.data).name if "/" in self.data else self.data
-        known = RECIPES[self.recipe].texts() if self.recipe in RECIPES else {}
-        told = bool(known) and known.keys() <= self.settings.keys()  # else the recipe is of another version
-        given = " ".join(f"--set {k}={v}" for k, v in self.settings.items() if not told or known.get(k) != v)
-        what = f"--recipe {self.recipe}" if told else f"--method {self.method}"
-        line = f"sfumato synthesize {data} {what} --epsilon {self.epsilon:g} --delta {self.delta:g}"
-        return f"{line} --relation {self.relation} --count {self.count} --seed {self.seed} {given}".strip()
+    def command(self, verb: str = "synthesize") -> str:
+        """A public line that asks for the same: every field that is not as it is by default, and no local path."""
+        from sfumato.release.command import write
+
+        known = self._recipe_texts()
+        shown: dict[str, Any] = {"recipe": self.recipe} if known else {"method": self.method}
+        shown |= {name: getattr(self, name) for name in ("epsilon", "delta", "relation", "count", "seed")}
+        rest = {f.name: getattr(self, f.name) for f in fields(self)
+                if f.name not in {*shown, *UNTOLD, "data", "method", "recipe", "settings"}
+                and getattr(self, f.name) != f.default}  # fmt: skip
+        changed = {name: text for name, text in self.settings.items() if known.get(name) != text}
+        return write(verb, self.data, shown | rest | {"settings": changed})
+
+    def _recipe_texts(self) -> dict[str, str]:
+        """What the recipe of this request says; nothing where there is none, or it is of another version."""
+        made = RECIPES.get(self.recipe or "")
+        fits = made is not None and made.method == self.method and made.texts().keys() <= self.settings.keys()
+        return made.texts() if made and fits else {}
 
 
 def typed(params: dict[str, Any], given: Sequence[str], settings: dict[str, str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from sfumato.run.progress import Silent
 from sfumato.types import Images
 
 TINY = Classifier(network="linear", steps=3, batch=60)
+COMMAND = "sfumato train-classifier /a/b --epsilon 3 --set network=linear --set steps=3 --set batch=60"
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def made(tmp_path_factory):
         patch.setenv("SFUMATO_LEDGER", str(folder / "ledger.sqlite"))
         patch.setenv("SFUMATO_RUNS", str(folder / "runs"))
         run = Run(device="cpu")
-        made = train_classifier(TINY, box(), Budget(3.0), run, out=folder / "out", command="sfumato x /a/b")
+        made = train_classifier(TINY, box(), Budget(3.0), run, out=folder / "out", command=COMMAND)
     return made, folder / "out"
 
 
@@ -41,8 +42,16 @@ def test_the_folder_is_whole_and_verified(made):
     assert verdict.ok, verdict.rows
     statement = json.loads((folder / "privacy.json").read_text())
     assert statement["coverage"]["released"] == ["the weights of the classifier"]
-    assert statement["guarantee"]["epsilon"] <= 3.0 and statement["reproducibility"]["command"] == "sfumato x b"
+    assert statement["guarantee"]["epsilon"] <= 3.0 and statement["reproducibility"]["command"] == COMMAND.replace(
+        "/a/", ""
+    )
     assert statement["audit"]["verdict"] == "pass"
+
+
+def test_a_command_per_person_or_of_another_network_is_refused(made, tmp_path):
+    for number, (old, new) in enumerate([(" --epsilon", " --person who --epsilon"), ("=linear", "=cnn")]):
+        folder = made[0].save(tmp_path / str(number), command=COMMAND.replace(old, new))
+        assert [name for name, ok, _ in verify(folder).rows if not ok] == ["command"]
 
 
 def test_it_is_read_back_to_the_bit(made):

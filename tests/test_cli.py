@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -85,10 +84,8 @@ def test_help_is_light(argv):
         "heavy = {'torch', 'scipy', 'pyarrow', 'PIL', 'matplotlib', 'sklearn', 'dp_accounting'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else status)"
     )
-    start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - start < 5  # about 0.4 s on an idle machine
 
 
 def test_help_names_every_verb_and_flag():

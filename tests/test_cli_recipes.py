@@ -8,6 +8,7 @@ import pytest
 from test_cli import DESCRIBED, call, refused
 
 from sfumato.recipes import CLASSIFIERS, RECIPES
+from sfumato.release import verify
 from sfumato.request import Request, typed
 
 NAME = "datalens-paper-mnist-1"
@@ -91,6 +92,7 @@ def test_a_release_by_recipe_tells_its_name(tmp_path):
     assert status == 0, err
     made = json.loads((tmp_path / "r" / "privacy.json").read_text())["reproducibility"]
     assert f"digits --recipe {NAME} --epsilon 5 " in made["command"] and "--set teachers=6" in made["command"]
+    assert verify(tmp_path / "r").ok  # reads the recipe back from the command
     assert "law=" not in made["command"] and made["configuration"]["settings"]["law"] == "gaussian"
 
 

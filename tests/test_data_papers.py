@@ -142,10 +142,10 @@ def test_places(tmp_path, monkeypatch, train, names):
             put(root / train / name / f"{number}.png", level)
         put(root / "val" / name / "v.png", level)
     (root / "hierarchy.csv").write_text(HIERARCHY)
-    monkeypatch.setattr(places, "EACH", 3)
+    monkeypatch.setattr(places, "PUBLISHED", {"train": 5, "test": 1})
     box = load(f"places365-3:{root}")
     assert box.spec.classes == ("indoor", "outdoor-man-made", "outdoor-natural") and not box.spec.public
-    assert np.bincount(records(box).labels).tolist() == [3, 3, 3]
+    assert np.bincount(records(box).labels).tolist() == [5, 5, 5]
     assert {(label, level) for label, level in zip(records(box).labels.tolist(), levels(box), strict=True)} == {
         (0, 2),
         (1, 1),
@@ -153,6 +153,33 @@ def test_places(tmp_path, monkeypatch, train, names):
     }
     assert load(f"places365-3:{root}", split="test").spec.records == 3
     expects(f"places365-3:{root}", "has no split dev; it has test, train", split="dev")
+
+
+def test_one_image_of_places_does_not_let_another_in(tmp_path, monkeypatch):
+    """What is kept of a set without one file is what was kept, without that file: no rank, no count."""
+    root = tmp_path / "places"
+    for number in range(40):
+        put(root / "train" / "airfield" / f"{number}.png", number)
+    (root / "hierarchy.csv").write_text(HIERARCHY)
+    monkeypatch.setattr(places, "EACH", 20)
+    monkeypatch.setattr(places, "PUBLISHED", {"train": 40, "test": 1})
+    kept = set(levels(load(f"places365-3:{root}")))
+    assert 5 < len(kept) < 35
+    for number in range(40):
+        file = root / "train" / "airfield" / f"{number}.png"
+        file.rename(tmp_path / "away.png")
+        assert set(levels(load(f"places365-3:{root}"))) == kept - {number}
+        (tmp_path / "away.png").rename(file)
+
+
+def test_the_share_of_places_that_is_kept_is_public():
+    """From the published sizes and the table of categories: about 40,000 of a class of the whole set."""
+    classes = {f"{name}-{number}": name for name in places.HEADINGS.values() for number in range(100)}
+    shares = places.shares(classes, "train")
+    assert {name: share * 100 * 1_803_460 / 365 for name, share in shares.items()} == pytest.approx(
+        dict.fromkeys(places.HEADINGS.values(), 40_000)
+    )
+    assert set(places.shares(classes, "test").values()) == {1.0}  # 100 a category: all of them
 
 
 def test_places_without_its_table(tmp_path):
@@ -164,6 +191,6 @@ def test_places_without_its_table(tmp_path):
     (root / "h.csv").write_bytes(b"\xff\xfe")
     expects(f"places365-3:{root}", r"h.csv cannot be read as CSV")
     (root / "h.csv").write_text(HIERARCHY)
-    assert load(f"places365-3:{root}").spec.records == 1
+    assert load(f"places365-3:{root}").spec.records == 1  # so few categories are kept whole
     (root / "airfield").rename(root / "elsewhere")
     expects(f"places365-3:{root}", "has no images")

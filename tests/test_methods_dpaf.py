@@ -169,12 +169,21 @@ def blobs(count=2000):
 
 
 def test_it_learns_what_images_look_like():
+    """Noise and sampling have no seed, and a short run of two players may end anywhere, so there are six tries.
+
+    Of 44 runs 4 ended below 75 and none below 57; all six do so once in a million times. Without a signal (epsilon
+    0.05) runs end at 25, give or take 15: one in hundreds of tests would pass then.
+    """
     pixels, labels = blobs()
-    data = load((pixels[labels == 0], labels[labels == 0]))
     method = DPAF(epochs=6.0, batch=64, mu=4, critic_width=8, features=16, width=8, latent=8, hidden=32, rate=1e-2,
-                  critic_rate=1e-2, keep=1.0, together=True, replay=4, average=0.5)  # fmt: skip
-    made = learn(method, data, data.spec, Budget(100))[0].sample(50, seed=1)
-    assert (made.pixels[:, 0, :, :4].mean((1, 2)) - made.pixels[:, 0, :, 4:].mean((1, 2))).mean() > 40
+                  critic_rate=1e-2, keep=1.0, together=True, replay=4, average=0.9)  # fmt: skip
+
+    def left_less_right() -> float:
+        data = load((pixels[labels == 0], labels[labels == 0]))
+        made = learn(method, data, data.spec, Budget(100))[0].sample(50, seed=1).pixels[:, 0]
+        return float(made[:, :, :4].mean() - made[:, :, 4:].mean())
+
+    assert any(left_less_right() > 75 for _ in range(6))
 
 
 @pytest.mark.slow

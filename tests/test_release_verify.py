@@ -12,21 +12,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import typer
 from PIL import Image
 
 from sfumato import DPMERF, Budget, api
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event, Selected
+from sfumato.api import make_method
+from sfumato.cli import app, run
 from sfumato.data.labels import LabelPrior
 from sfumato.errors import InputError
 from sfumato.release import Release, make_key, verify
+from sfumato.release.command import OPTIONS, command_problems
 from sfumato.release.gate import json_text
 from sfumato.release.hashes import make_hashes
 from sfumato.release.pictures import decode_one, png
-from sfumato.release.statement import make_statement
+from sfumato.release.statement import configuration_hash, make_statement
+from sfumato.types import DataSpec
 
-CHECKS = ("contents", "hashes", "signature", "guarantee", "statement", "documents", "generator", "images")
+CHECKS = ("contents", "hashes", "signature", "guarantee", "statement", "command", "documents", "generator", "images")
+COMMAND = "sfumato synthesize /home/ann/digits --method dp-merf --epsilon 2 --set features=10 --set steps=1"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +50,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.fixture(scope="module", params=["png", "parquet"])
 def signed(request, made: Release, key: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    command = "sfumato synthesize /home/ann/digits --epsilon 2 --out /home/ann/out"
+    command = f"{COMMAND} --out /home/ann/out"
     place = tmp_path_factory.mktemp("signed") / "release"
     return made.save(place, request.param, command=command, key=key[0], signer="Ann")
 
@@ -72,6 +79,83 @@ def test_a_signed_release_is_accepted(signed: Path, key: tuple[Path, str]) -> No
     assert verify(signed).signed_by == key[1] and "'Ann'" in verify(signed).rows[2][2]
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("--person who", "asks for the unit person, and the statement is for record"),
+        ("--unit person", "asks for the unit person"),
+        ("--relation replace-one", "asks for the relation replace-one"),
+        ("--delta 1e-4", "asks for delta 0.0001"),
+        ("--private-count --records 99", "asks for a private count True"),
+        ("--labels private:0.5", "asks for labels private"),
+        ("--labels weights.csv", "asks for labels declared"),
+        ("--public tiny.npz --provenance x", "asks for public data True"),
+        ("--size 28", r"asks for images of side [28, 28]"),
+        ("--set bandwidth=3", "sets bandwidth to 3.0"),
+        ("--weaker", "has --weaker, which `sfumato synthesize` does not take"),
+        ("--set steps=2", "sets steps twice"),
+        ("--epsilon 3", "gives --epsilon twice"),
+        ("'open", "open quote"),
+    ],
+)
+def test_a_command_that_asks_for_else_is_refused(made: Release, tmp_path: Path, more: str, words: str) -> None:
+    found = refused(made.save(tmp_path / "release", command=f"{COMMAND} {more}"))
+    assert list(found) == ["command"] and words in found["command"], found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("--epsilon 2", "--epsilon 4", "asks for epsilon 4, and the statement is for 2"),
+        ("--epsilon 2", "--epsilon 1", "asks for epsilon 1, and the statement is for 2"),
+        ("--epsilon 2", "", "names no epsilon"),
+        ("--set steps=1", "", "sets steps to"),
+        ("dp-merf", "datalens", "asks for the method datalens"),
+        ("synthesize", "sample", "is not one of synthesize, train-classifier, refit"),
+    ],
+)
+def test_a_changed_command_is_refused(made: Release, tmp_path: Path, old: str, new: str, words: str) -> None:
+    found = refused(made.save(tmp_path / "release", command=COMMAND.replace(old, new)))
+    assert list(found) == ["command"] and words in found["command"], found
+
+
+def test_a_run_per_person_prints_its_column_and_is_refused_without_it(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "set.npz", images=rng.integers(0, 256, (60, 8, 8), np.uint8), labels=np.arange(60) % 2,
+             who=np.arange(60) // 3)  # fmt: skip
+    argv = ["synthesize", str(tmp_path / "set.npz"), "--person", "who", "--method", "dp-merf", "--set", "features=10",
+            "--set", "steps=1", "--epsilon", "2", "--count", "4", "--out", str(tmp_path / "release")]  # fmt: skip
+    assert run(argv) == 0 and refused(tmp_path / "release") == {}
+    release = Release.load(tmp_path / "release")
+    command = release.statement["reproducibility"]["command"]
+    assert " --person who" in command and "--person who" in (tmp_path / "release" / "report.html").read_text()
+    forged = release.save(tmp_path / "forged", command=command.replace(" --person who", ""))
+    assert "asks for the unit record, and the statement is for person" in refused(forged)["command"]
+
+
+def test_a_plan_that_spends_less_than_was_asked_is_planned_again() -> None:
+    """Queries come in whole numbers: the stated epsilon lies below the one that was asked for."""
+    spec = DataSpec("digits", 1797, (1, 8, 8), tuple("0123456789"), public=True)
+    method = make_method("datalens", {"topk": "10", "sigma": "300", "teachers": "40"})
+    plan = method.plan(spec, Budget(5.0))
+    assert plan.epsilon() < 4.995
+    statement = make_statement(plan.to_json(), released=["x"], account=None, noise={"source": "s", "sampler": "t"},
+                               public_data=None, tuning="not charged", audit=None, version="0")  # fmt: skip
+    line = "sfumato synthesize digits --method datalens --set topk=10 --set sigma=300 --set teachers=40 --epsilon"
+    statement["reproducibility"]["command"] = f"{line} 5"
+    assert command_problems(statement) == []
+    statement["reproducibility"]["command"] = f"{line} 10"
+    assert "asks for epsilon 10" in command_problems(statement)[0]
+
+
+@pytest.mark.parametrize("verb", OPTIONS)
+def test_the_options_of_a_command_are_those_of_the_command_line(verb: str) -> None:
+    params = {parameter.name for parameter in typer.main.get_command(app).commands[verb].params}
+    others = {"data", "release", "json", "help", "resume", "unsound", "test", "test_split"}
+    others |= {"recipe", "provenance"} if verb == "train-classifier" else set()  # not part of what it prints
+    assert params - others == OPTIONS[verb]
+
+
 def test_two_crossings_of_two_kinds_are_accepted(tmp_path: Path) -> None:
     method = DPMERF(features=10, steps=1, labels=LabelPrior("private", None, 0.5))
     api.synthesize(method, "digits", Budget(epsilon=2), count=6, out=tmp_path / "release")
@@ -83,7 +167,7 @@ def test_two_crossings_of_two_kinds_are_accepted(tmp_path: Path) -> None:
 
 def test_no_local_path_is_in_the_command(signed: Path) -> None:
     command = json.loads((signed / "privacy.json").read_text())["reproducibility"]["command"]
-    assert command == "sfumato synthesize digits --epsilon 2 --out out"
+    assert command == f"{COMMAND.replace('/home/ann/', '')} --out out"
     assert "sfumato synthesize digits" in (signed / "report.html").read_text()
 
 
@@ -220,7 +304,23 @@ def test_a_forged_statement_is_refused_although_its_hashes_fit(fresh: Path, name
     change, check = FORGERIES[name]
     _edit(fresh, change)
     found = refused(fresh)
-    assert check in found and "hashes" not in found and "contents" not in found, found
+    # What is no longer a document of the listed keys and kinds is refused by the gate's list as well.
+    unlisted = name in ("a key more", "a point that is none")
+    assert check in found and "hashes" not in found and ("contents" in found) == unlisted, found
+
+
+def test_a_setting_that_the_method_does_not_have_is_refused(fresh: Path) -> None:
+    """Names of settings are free at the gate; those of a known method are its own."""
+
+    def smuggle(statement: dict[str, Any]) -> None:
+        statement["declared_public"]["settings"]["count"] = 1793
+        made = statement["reproducibility"]
+        made["configuration"]["settings"]["count"] = 1793
+        plan = {**made["configuration"], "guarantee": made["configuration"]["budget"]}
+        made["configuration_hash"] = configuration_hash(plan)
+
+    _edit(fresh, smuggle)
+    assert "The setting 'count' is not one of dp-merf." in refused(fresh)["statement"]
 
 
 @pytest.mark.parametrize("name", ["PRIVACY.md", "README.md", "report.html", "deployment.yaml"])

@@ -20,9 +20,10 @@ import torch
 from sfumato.classify.features import NAMES
 from sfumato.classify.networks import NETWORKS, Architecture, Network, build
 from sfumato.errors import InputError
+from sfumato.release import schema
 from sfumato.release.bundle import appearing, ensure_free
 from sfumato.release.content import text_problem
-from sfumato.release.gate import POINTS, Gate, Public, Rule, json_rule, rule, tensor_rule
+from sfumato.release.gate import Gate, Public, Rule, json_rule, rule, tensor_rule
 from sfumato.release.hashes import HASHES, SIGNATURE
 from sfumato.release.names import public_command
 from sfumato.release.reading import read_statement, read_tensors
@@ -32,13 +33,13 @@ from sfumato.release.statement import to_markdown
 FORMAT = "sfumato-classifier/1"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 RULES: tuple[Rule, ...] = (
-    json_rule(CONFIG, "format", "classifier"),
+    json_rule(CONFIG, schema.CLASSIFIER),
     tensor_rule(WEIGHTS),
-    json_rule("privacy.json", "format", "measurement", *POINTS),
+    json_rule("privacy.json", schema.STATEMENT),
     rule(r"PRIVACY\.md", text_problem),
     rule(r"README\.md", text_problem),
-    json_rule(HASHES, "format", "files", "signed_by"),
-    json_rule(SIGNATURE, "format", "public_key", "signature", "signer"),
+    json_rule(HASHES, schema.HASH_LIST),
+    json_rule(SIGNATURE, schema.SIGNED),
 )
 ALWAYS = ("PRIVACY.md", "README.md", CONFIG, HASHES, WEIGHTS, "privacy.json")
 

@@ -1,4 +1,4 @@
-"""Places365 in three classes: indoor, outdoor natural, outdoor man-made, 40,000 images each.
+"""Places365 in three classes: indoor, outdoor natural, outdoor man-made, about 40,000 images each.
 
 From a user's own copy: category folders (below train/ and val/, or as the archive has them) and the published
 table of categories (a .csv file beside them, one row a category with a 1 under each heading it belongs to).
@@ -7,6 +7,7 @@ table of categories (a .csv file beside them, one row a category with a 1 under 
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,18 +17,19 @@ from sfumato.data.source import Options, Source, code_labels, pick_split, show
 from sfumato.errors import InputError
 
 HEADINGS = {"indoor": "indoor", "outdoornatural": "outdoor-natural", "outdoormanmade": "outdoor-man-made"}
-EACH = 40_000  # of each class for training: 120,000 in all
+EACH = 40_000  # of each class for training, on average: 120,000 in all
+PUBLISHED = {"train": 1_803_460 / 365, "test": 100}  # images of a category of the published set, on average
 FOLDERS = {"train": ("train", "data_256", "data_large"), "test": ("val", "val_256", "val_large")}
 
 
 def open_places(root: Path, options: Options) -> Source:
-    """Places365 in three classes as a source; images are chosen by a fixed hash of their names."""
+    """Places365 in three classes as a source; each image is in or out by a fixed hash of its own name."""
     options.refuse_columns(show(root))
     if not root.is_dir():
         raise InputError(f"{show(root)} is not a folder; give the folder of Places365.")
     base = _base(root, options.split)
     classes = read_hierarchy(_table(root))
-    chosen = _chosen(find_images(base, root), classes)
+    chosen = _chosen(find_images(base, root), classes, shares(classes, options.split))
     names, numbers = code_labels([found for _, found in chosen], list(HEADINGS.values()))
     paths = [base / name for name, _ in chosen]
     return Source(str(root), names, numbers, lambda: decoded(paths))
@@ -65,13 +67,20 @@ def category(parts: Sequence[str]) -> str:
     return "-".join(kept[1:] if len(kept) > 1 and len(kept[0]) == 1 else kept)
 
 
-def _chosen(files: list[str], classes: dict[str, str]) -> list[tuple[str, str]]:
-    """At most EACH images of each class, with their class."""
-    found: dict[str, list[str]] = {name: [] for name in HEADINGS.values()}
-    for file in files:
-        if (name := classes.get(category(file.split("/")[:-1]))) is not None:
-            found[name].append(file)
-    return sorted((file, name) for name, all_of in found.items() for file in sorted(all_of, key=keyed)[:EACH])
+def shares(classes: dict[str, str], split: str) -> dict[str, float]:
+    """The share of each class that is kept: public, from the table and the sizes of the published set alone."""
+    many = Counter(classes.values())
+    return {name: min(1.0, EACH / (many[name] * PUBLISHED[split])) for name in many}
+
+
+def _chosen(files: list[str], classes: dict[str, str], shares: dict[str, float]) -> list[tuple[str, str]]:
+    """The images whose hash lies below the threshold of their class, with that class.
+
+    A threshold and not the lowest hashes of a class: a rank would let another image in where one is taken out, so
+    that one record could change the set by two.
+    """
+    found = ((file, classes.get(category(file.split("/")[:-1]))) for file in files)
+    return [(file, name) for file, name in found if name is not None and keyed(file) < shares[name] * 2**64]
 
 
 def _base(root: Path, split: str) -> Path:

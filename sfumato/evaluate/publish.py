@@ -181,10 +181,16 @@ def _hash(statement: dict[str, Any]) -> str:
 
 
 def _write(place: Path, found: dict[str, Any], statement: dict[str, Any]) -> dict[str, Any]:
-    from sfumato.release import to_markdown
+    """Through an export gate with a list of its own; the folder appears whole or not at all."""
+    from sfumato.release import schema, to_markdown
+    from sfumato.release.bundle import appearing
+    from sfumato.release.content import text_problem
+    from sfumato.release.gate import json_rule, rule
 
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "privacy.json").write_text(json.dumps(statement, indent=1) + "\n")
-    (place / "PRIVACY.md").write_text(to_markdown(statement))
-    (place / "accuracy.json").write_text(json.dumps(found, indent=1) + "\n")
+    rules = (json_rule("accuracy.json", schema.ACCURACY), json_rule("privacy.json", schema.STATEMENT),
+             rule(r"PRIVACY\.md", text_problem))  # fmt: skip
+    with appearing(place, rules) as gate:
+        gate.json("privacy.json", statement)
+        gate.write("PRIVACY.md", to_markdown(statement))
+        gate.json("accuracy.json", found)
     return found

@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.release.numbers import show
 from sfumato.release.render import render_text
+from sfumato.release.schema import CARD, listed
 from sfumato.types import Images
 
 SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
@@ -56,7 +57,9 @@ def _front_matter(statement: dict[str, Any], count: int, format: str) -> str:
         # Named here, so that a class called "test" is not taken for a split.
         "configs": [{"config_name": "default", "data_files": [{"split": "train", "path": files}]}],
     }
-    return "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in front.items())
+    return "".join(
+        f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in listed("README.md", front, CARD).items()
+    )
 
 
 def _layout(format: str) -> str:

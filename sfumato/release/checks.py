@@ -122,6 +122,15 @@ def words(release: Folder) -> str:
     return "The twelve points are what the events, the configuration and the facts it states give."
 
 
+def command(release: Folder) -> str:
+    from sfumato.release.command import command_problems
+
+    if "command" not in release.statement["reproducibility"]:
+        return "No command is printed."
+    demand(by_version(release.statement, command_problems(release.statement)))
+    return "The command that is printed asks for what is stated: the unit, the relation, the budget and the settings."
+
+
 def documents(release: Folder) -> str:
     from sfumato.release.documents import changed, documents
 

@@ -7,6 +7,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sfumato.release.schema import Schema, problem
+
 PNG_START = b"\x89PNG\r\n\x1a\n"
 # No text, time or physical-size chunks: they carry what the pixels do not show.
 PNG_CHUNKS = frozenset((b"IHDR", b"PLTE", b"IDAT", b"IEND"))
@@ -25,17 +27,18 @@ def _not_finite(token: str) -> None:
     raise ValueError(f"the number {token}")
 
 
-def json_problem(data: bytes, keys: frozenset[str]) -> str | None:
-    """What is wrong with a JSON file that may have these keys at its top."""
+def json_problem(data: bytes, schema: Schema) -> str | None:
+    """What is wrong with a JSON file that may hold what a schema lists, and nothing else at any depth."""
     try:
         value = json.loads(data, parse_constant=_not_finite)
     except (ValueError, RecursionError) as error:
         return f"is not strict JSON ({error})"
     if not isinstance(value, dict):
         return "is not a JSON object"
-    foreign = sorted(set(value) - keys)
-    if foreign:
-        return f"has the key {foreign[0]!r}, which is not on the list"
+    foreign = problem(value, schema)
+    if foreign is not None:
+        return foreign
+    # Where keys are free, these are refused all the same.
     kept_home = next(_keys_never_exported(value), None)
     return None if kept_home is None else f"has the key {kept_home!r}, which is never exported"
 

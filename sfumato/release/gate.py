@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sfumato.release import schema
 from sfumato.release.content import json_problem, parquet_problem, png_problem, tensor_problem, text_problem
 from sfumato.release.hashes import HASHES, SIGNATURE
 
@@ -70,9 +71,9 @@ def rule(pattern: str, problem: Callable[[bytes], str | None]) -> Rule:
     return Rule(re.compile(pattern), problem)
 
 
-def json_rule(name: str, *keys: str) -> Rule:
-    """A line for a JSON file that may have these keys at its top."""
-    return rule(re.escape(name), lambda data: json_problem(data, frozenset(keys)))
+def json_rule(name: str, listed: schema.Schema) -> Rule:
+    """A line for a JSON file that may hold what a schema lists, at every depth."""
+    return rule(re.escape(name), lambda data: json_problem(data, listed))
 
 
 def tensor_rule(name: str) -> Rule:
@@ -86,18 +87,18 @@ CLASS_FOLDER = r"[^\W_](?:[\w .-]{0,58}[\w-])?"
 RULES: tuple[Rule, ...] = (
     rule(rf"images/{CLASS_FOLDER}/\d{{6,9}}\.png", png_problem),
     rule(r"data\.parquet", parquet_problem),
-    json_rule("generator/config.json", "format", "generator"),
+    json_rule("generator/config.json", schema.GENERATOR),
     tensor_rule("generator/model.safetensors"),
     tensor_rule("measurement.safetensors"),
     rule(r"strip\.png", png_problem),
-    json_rule("strip.json", "format", "moments", "total"),
-    json_rule("privacy.json", "format", "measurement", *POINTS),
+    json_rule("strip.json", schema.STRIP),
+    json_rule("privacy.json", schema.STATEMENT),
     rule(r"PRIVACY\.md", text_problem),
     rule(r"README\.md", text_problem),
     rule(r"report\.html", text_problem),
     rule(r"deployment\.yaml", text_problem),
-    json_rule(HASHES, "format", "files", "signed_by"),
-    json_rule(SIGNATURE, "format", "public_key", "signature", "signer"),
+    json_rule(HASHES, schema.HASH_LIST),
+    json_rule(SIGNATURE, schema.SIGNED),
 )
 FOLDERS = re.compile(rf"generator|images(?:/{CLASS_FOLDER})?")
 

@@ -8,7 +8,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+_LOADER = re.compile(r"[^\W\d][\w-]*")  # a loader's prefix, as in celeba-hair:PATH
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_TEXTS = ("--provenance", "--label", "--person", "--split")
 # Two or more components from the root or the home folder; a URL or "and/or" does not match.
 _PATH = re.compile(r"(?<![\w/.:~])(?:\w+:)?(?:~?(?:/[^\s/:\"'<>|]+){2,}/?|[A-Za-z]:\\[^\s:\"'<>|]+)")
 
@@ -18,9 +20,11 @@ def base_name(name: str) -> str:
 
     >>> base_name("/home/ann/scans"), base_name("mnist:/data/mnist/"), base_name("C:\\ann\\scans"), base_name("digits")
     ('scans', 'mnist:mnist', 'scans', 'digits')
+    >>> base_name("celeba-hair:/home/ann/faces")
+    'celeba-hair:faces'
     """
     prefix, colon, rest = name.partition(":")
-    if _DRIVE.match(name) or not colon or "/" in prefix or not prefix.isidentifier():
+    if _DRIVE.match(name) or not colon or "/" in prefix or not _LOADER.fullmatch(prefix):
         prefix, colon, rest = "", "", name
     last = re.split(r"[\\/]", rest.rstrip("\\/"))[-1]
     return prefix + colon + (last if last not in ("", ".", "..") else "data")
@@ -37,7 +41,10 @@ def public_command(command: str) -> str:
         words = shlex.split(command)
     except ValueError:  # an open quote
         return hide_paths(command)
-    return shlex.join(_public_word(word) for word in words)
+    # Names of columns and sentences are no paths, though a slash may be in them.
+    before = ["", *words]
+    return shlex.join(hide_paths(word) if at in _TEXTS else _public_word(word)
+                      for at, word in zip(before, words, strict=False))  # fmt: skip
 
 
 def _public_word(word: str) -> str:

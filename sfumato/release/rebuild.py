@@ -19,9 +19,24 @@ def word_problems(statement: dict[str, Any]) -> list[str]:
         return ["The tuning point is none of the three outcomes."]
     if statement["reproducibility"]["configuration_hash"] != configuration_hash(_plan(statement)):
         return ["The configuration hash is not that of the configuration."]
+    if foreign := _foreign_settings(statement):
+        return foreign
     anew = rebuilt(statement)
     return [f"The point {point} does not follow: {_where(statement[point], anew[point], point)} differs."
             for point in POINTS if statement[point] != anew[point]]  # fmt: skip
+
+
+def _foreign_settings(statement: dict[str, Any]) -> list[str]:
+    """Settings that a method of this package does not have; those of somebody's own method are not known here."""
+    from sfumato.methods import TABLE
+    from sfumato.release.command import settings_of
+
+    method = statement["reproducibility"]["method"]
+    if method not in {"classifier", *(row.name for row in TABLE)}:
+        return []
+    known = settings_of(method)
+    return [f"The setting '{name}' is not one of {method}."
+            for name in statement["reproducibility"]["configuration"]["settings"] if name not in known]  # fmt: skip
 
 
 def rebuilt(statement: dict[str, Any]) -> dict[str, Any]:

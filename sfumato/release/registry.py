@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from sfumato.release.numbers import epsilon, show, up
+from sfumato.release.schema import RECORD, listed
 from sfumato.release.yaml import Blank, to_yaml
 
 HEAD = """\
@@ -32,7 +33,7 @@ def make_record(statement: dict[str, Any], count: int) -> str:
             },
         },
     }
-    return HEAD + to_yaml(record)
+    return HEAD + to_yaml(listed("deployment.yaml", record, RECORD))
 
 
 def _slug(text: str) -> str:

@@ -51,6 +51,7 @@ def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verdi
         "signature": lambda: checks.signature(release, wanted, signed),
         "guarantee": lambda: checks.guarantee(release),
         "statement": lambda: checks.words(release),
+        "command": lambda: checks.command(release),
     } | _of_kind(release)
     todo = {name: todo[name] for name in ("contents", *(name for name in todo if name != "contents"))}
     if odd := checks.not_plain(release.folder):
