@@ -204,7 +204,7 @@ def _admit(db: sqlite3.Connection, account: rows.Account, budget: Budget, costs:
     if not isinstance(own, Cost):
         raise InputError(
             f"The account '{account.name}' is kept under {total.relation}, which this run does not serve ({own}); "
-            f"choose a method or setting that serves {total.relation}."
+            f"plan it with --relation {total.relation}, or choose a method or setting that serves it."
         )
     past = rows.past_runs(db, account, total)
     run = Past(own.mu, own.slack, price(total.relation, total.delta))
