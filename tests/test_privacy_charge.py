@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 
 import numpy as np
 import pytest
-from made_up import box, plan
+from made_up import arrays, box, plan
+from PIL import Image
 from scipy.stats import norm
 
-from sfumato import Budget, DataSpec, InputError, Relation, Unit
+from sfumato import Budget, DataSpec, InputError, Relation, Unit, load
 from sfumato.accounting import accountant
 from sfumato.accounting.gaussian import delta_of, epsilon_of, mu_of
 from sfumato.data.private import records
 from sfumato.privacy.accounts import Accounts
 from sfumato.privacy.bounds import Ballot, Bound
-from sfumato.privacy.charge import cost_of
+from sfumato.privacy.charge import cost_of, digests_of, fingerprint
 from sfumato.privacy.held import identities
 from sfumato.privacy.partition import part_of
 from sfumato.privacy.plan import crossing
@@ -120,6 +122,55 @@ def test_a_later_replace_one_total_sees_both_parts(tmp_path):
         assert accounts.show("votes")["spent"] == pytest.approx(epsilon_of(DELTA, 2 * mu_of(1, DELTA)))
 
 
-def _reserve(accounts, made):
-    return accounts.reserve(name="votes", digests=np.zeros((1, 32), np.uint8), budget=made.budget, plan_json="{}",
+def _reserve(accounts, made, name="votes", digests=None):
+    digests = np.zeros((1, 32), np.uint8) if digests is None else digests
+    return accounts.reserve(name=name, digests=digests, budget=made.budget, plan_json="{}",
                             cost=lambda relation: cost_of(made, relation), method="test")  # fmt: skip
+
+
+def people(seed, names=None):
+    """Images that are others for each seed, of the persons named, or of twenty."""
+    names = np.array([f"clinic-{i % 20}" for i in range(40)]) if names is None else names
+    return load((*arrays(len(names), seed=seed), names))
+
+
+def test_other_images_of_the_same_persons_are_one_account(tmp_path):
+    one, other = people(0), people(1)
+    assert not {bytes(d) for d in records(one).digests} & {bytes(d) for d in records(other).digests}
+    made = plan(PEOPLE, Budget(1.0, unit=Unit.PERSON), sum=crossing(Bound(1.0), 1 / mu_of(1, DELTA)))
+    with Accounts(tmp_path / "l") as accounts:
+        for name, data in (("first", one), ("second", other)):
+            accounts.set_total(name, digests_of(data), Budget(3.0, unit=Unit.PERSON))
+            _reserve(accounts, made, name, digests_of(data))
+        assert accounts.show("second", digests_of(other))["spent"] == pytest.approx(1.466, abs=2e-3)
+        strangers = digests_of(people(2, np.array([f"ward-{i % 20}" for i in range(40)])))
+        assert accounts.show("third", strangers)["history"] == []
+
+
+def test_a_person_is_known_by_the_text_of_the_identifier_in_every_format(tmp_path):
+    texts, numbers = people(0, np.array(["7", "8"] * 3)), people(1, np.array([7, 8] * 3))
+    assert np.array_equal(records(texts).people, records(numbers).people)
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    images, _ = arrays(6, seed=2)
+    for row, image in enumerate(images):
+        Image.fromarray(image).save(folder / f"{row}.png")
+    lines = ["file_name,patient", *(f"{row}.png,{7 + row % 2}" for row in range(6))]
+    (folder / "metadata.csv").write_text("\n".join(lines))
+    assert np.array_equal(records(load(folder, person="patient")).people, records(texts).people)
+    np.savez(tmp_path / "scans.npz", images=images, labels=np.zeros(6, int), patient=np.array([7, 8] * 3))
+    assert np.array_equal(records(load(tmp_path / "scans.npz", person="patient")).people, records(texts).people)
+    assert records(load((images, None))).people is None
+
+
+def test_a_person_and_an_image_of_the_same_bytes_are_two_things():
+    content = hashlib.blake2b(b"7", digest_size=32).digest()
+    assert bytes(records(people(0, np.array(["7"] * 3))).people[0]) != content
+
+
+def test_a_resumed_run_must_have_its_images_with_the_same_persons():
+    def told(names):
+        return fingerprint(digests_of(people(0, np.array(names))), "ab" * 16)
+
+    assert told(["a", "a", "b"]) == told(["a", "a", "b"])
+    assert len({told(["a", "a", "b"]), told(["a", "b", "b"]), told(["a", "a", "c"])}) == 3
