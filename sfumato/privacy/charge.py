@@ -41,8 +41,13 @@ def fingerprint(digests: NDArray[np.uint8], run: str) -> str:
     return hashlib.blake2b(np.ascontiguousarray(digests).tobytes(), key=bytes.fromhex(run)).hexdigest()
 
 
+def is_named(data: PrivateImages) -> bool:
+    """Whether the set has a name that says nothing of its content, so that its account may be spoken of."""
+    return data.spec.name not in ("arrays", "images")
+
+
 def account_name(data: PrivateImages) -> str:
     """The path or name of the set; arrays in memory have none and go by their content."""
-    if data.spec.name not in ("arrays", "images"):
+    if is_named(data):
         return data.spec.name
     return f"{data.spec.name}-" + hashlib.blake2b(records(data).digests.tobytes(), digest_size=8).hexdigest()
