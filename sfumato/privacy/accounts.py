@@ -86,7 +86,7 @@ class Accounts:
         made = reservation or new_reservation()
         with self._store.writing(digests) as db:
             accounts = rows.matching(db, name)
-            if not (accounts if not named else any(account.name == name for account in accounts)):
+            if _opens(accounts, name, named):
                 accounts.append(rows.open_account(db, name, budget, "first run"))
             admit(db, name if named else None, accounts, budget, costs, price)
             _record(db, made, name, budget, costs, plan_json, method)
@@ -94,6 +94,9 @@ class Accounts:
                 total = account.granted if account.name == name else account.total
                 charge = (account.id, made.run, price(total.relation, total.delta), total.delta, total.relation)
                 db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?)", charge)
+            # Records that another account knows already join that one. The account of a new name would bind them by
+            # its first run's budget, which no custodian has granted.
+            for account in [account for account in accounts if account.met] or accounts:
                 rows.enrol(db, account)
         return made
 
@@ -135,7 +138,7 @@ class Accounts:
             check_change(db, name if named else None, found, total)
             for account in found:
                 rows.add_total(db, account, total, "custodian", name)
-            if not (found if not named else any(account.name == name for account in found)):
+            if _opens(found, name, named):
                 found.append(rows.open_account(db, name, total, "custodian"))
             for account in found:
                 rows.enrol(db, account)
@@ -168,6 +171,11 @@ class Accounts:
             totals = [total for account in rows.matching(db, name) for total in (account.total, account.granted)]
         for total in totals:
             price(total.relation, total.delta)
+
+
+def _opens(accounts: list[rows.Account], name: str, named: bool) -> bool:
+    """Whether a new account is due: every name that was declared has its own."""
+    return not any(account.name == name or not named for account in accounts)
 
 
 def _record(

@@ -15,12 +15,16 @@ from sfumato.privacy.accounts_migrate import now
 
 @dataclass(frozen=True)
 class Account:
-    """One account. `total` is the latest one; `granted` the latest under the account's own name."""
+    """One account. `total` is the latest one; `granted` the latest under the account's own name.
+
+    `met` says whether it was met through records, or by name alone.
+    """
 
     id: int
     name: str
     total: Budget
     granted: Budget
+    met: bool = False
 
 
 def matching(db: sqlite3.Connection, name: str) -> list[Account]:
@@ -28,10 +32,10 @@ def matching(db: sqlite3.Connection, name: str) -> list[Account]:
     # CROSS JOIN fixes the order: a lookup for each given record, however large the ledger is.
     rows = db.execute(
         "WITH met AS (SELECT DISTINCT account FROM temp.given CROSS JOIN fingerprints USING (print)) "
-        "SELECT account, name FROM accounts WHERE name = ? OR account IN met ORDER BY account",
+        "SELECT account, name, account IN met FROM accounts WHERE name = ? OR account IN met ORDER BY account",
         (name,),
     ).fetchall()
-    return [Account(id, own, _total(db, id), _total(db, id, own=1)) for id, own in rows]
+    return [Account(id, own, _total(db, id), _total(db, id, own=1), bool(met)) for id, own, met in rows]
 
 
 def open_account(db: sqlite3.Connection, name: str, total: Budget, source: str) -> Account:

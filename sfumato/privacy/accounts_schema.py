@@ -139,6 +139,8 @@ def explained(path: Path | None) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind of failure
         words = _WORDS.get(code, f"is damaged ({error}); restore it from a copy, as what was spent is in it")
         raise InputError(f"The privacy ledger {where} {words}.") from error
+    except UnicodeDecodeError as error:  # of a damaged name that SQLite could not put into its message
+        raise InputError(f"The privacy ledger {where} is damaged; restore it from a copy.") from error
 
 
 @contextmanager
