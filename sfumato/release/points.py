@@ -188,7 +188,8 @@ def other_releases(plan: dict[str, Any], account: dict[str, Any] | None) -> dict
     together = (
         "no bound is known for all runs together"
         if total is None
-        else (f"all of them together with this one give epsilon = {epsilon(total)} at delta = {show(delta)}")
+        else f"{'together with this one they give' if runs else 'this one gives'} epsilon = {epsilon(total)} "
+        f"at delta = {show(delta)}"
     )
     number = f"{len(runs)} other run{'s' * (len(runs) != 1)}" if runs else "No other run"
     made = f"made on {account['made']}" if account.get("made") else "whose date is not known"
