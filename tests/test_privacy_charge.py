@@ -76,8 +76,9 @@ def test_drawn_parts_are_charged_for_two_that_are_drawn_apart():
     x = np.linspace(-80, 80, 160_001)
     weights = [(1 - rate) ** 2, 2 * rate * (1 - rate), rate**2]
     p, q = (sum(w * norm.pdf(x, sign * k, noise) for k, w in enumerate(weights)) for sign in (1, -1))
-    one = accountant.profile([*plan(None, Budget(1.0), teachers=crossing(Bound(1.0), noise, Poisson(rate), 1,
-                                                                        held=True)).events(REPLACE)])  # fmt: skip
+    one = accountant.profile(
+        [*plan(None, Budget(1.0), teachers=crossing(Bound(1.0), noise, Poisson(rate), 1, held=True)).events(REPLACE)]
+    )
     for epsilon in (0.0, 0.01, 0.03, 0.1, 0.2):
         true = float(np.maximum(p - math.exp(epsilon) * q, 0).sum() * (x[1] - x[0]))
         assert true <= one.delta(epsilon) + 1e-9
@@ -124,8 +125,14 @@ def test_a_later_replace_one_total_sees_both_parts(tmp_path):
 
 def _reserve(accounts, made, name="votes", digests=None):
     digests = np.zeros((1, 32), np.uint8) if digests is None else digests
-    return accounts.reserve(name=name, digests=digests, budget=made.budget, plan_json="{}",
-                            cost=lambda relation: cost_of(made, relation), method="test")  # fmt: skip
+    return accounts.reserve(
+        name=name,
+        digests=digests,
+        budget=made.budget,
+        plan_json="{}",
+        cost=lambda relation: cost_of(made, relation),
+        method="test",
+    )
 
 
 def people(seed, names=None):

@@ -119,8 +119,10 @@ def test_data_without_a_name_are_told_nothing_about(tmp_path):
     images, labels = arrays(60)
     budget_of((images, labels), total=Budget(3.0))
     synthesize(DPMERF(**TINY), (images, labels), Budget(1.0), count=3)
-    seen = [synthesize(DPMERF(**TINY), (images[:n], labels[:n]), Budget(0.5), count=3, out=tmp_path / f"{n}")
-            for n in (60, 59)]  # fmt: skip
+    seen = [
+        synthesize(DPMERF(**TINY), (images[:n], labels[:n]), Budget(0.5), count=3, out=tmp_path / f"{n}")
+        for n in (60, 59)
+    ]
     points = [release.statement["other_releases"] for release in seen]
     assert points[0] == points[1] and points[0]["runs"] == [] and "epsilon_total" not in points[0]
     assert verify(tmp_path / "59").ok

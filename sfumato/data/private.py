@@ -62,9 +62,13 @@ class Records:
     """
 
     def __init__(
-        self, pixels: Pixels, labels: np.ndarray, persons: np.ndarray | None, digests: np.ndarray,
+        self,
+        pixels: Pixels,
+        labels: np.ndarray,
+        persons: np.ndarray | None,
+        digests: np.ndarray,
         people: np.ndarray | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._pixels = pixels
         self.labels = labels
         self.persons = persons
