@@ -188,13 +188,13 @@ def budget_of(
     data: Any, *, total: Budget | None = None, ledger: str | Path | None = None, **options: Any
 ) -> dict[str, Any]:
     """What the ledger knows of a data set; with `total`, the custodian's grant is set first."""
-    from sfumato.privacy.charge import account_name, digests_of
+    from sfumato.privacy.charge import account_name, digests_of, is_named
     from sfumato.run.charged import open_accounts
 
     with _box(data, **options) as box, open_accounts(box.spec, ledger) as accounts:
         name, digests = account_name(box), digests_of(box)
         if total is not None:
-            accounts.set_total(name, digests, total)
+            accounts.set_total(name, digests, total, named=is_named(box))
         return accounts.show(name, digests) | {"throw_away": box.spec.public and ledger is None}
 
 

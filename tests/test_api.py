@@ -67,7 +67,7 @@ def test_a_second_run_is_refused_before_anything_is_read(monkeypatch):
 
     synthesize(DPMERF(**TINY), arrays(), Budget(2.0), count=3)
     monkeypatch.setattr(Records, "read", lambda *_: pytest.fail("a record was read"))
-    with pytest.raises(OverBudget, match="spent"):
+    with pytest.raises(OverBudget, match="no room"):
         synthesize(DPMERF(**TINY), arrays(), Budget(0.5), count=3)
     assert os.listdir(os.environ["SFUMATO_RUNS"]) == []
 

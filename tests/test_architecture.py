@@ -66,6 +66,13 @@ def test_held_parts_are_opened_by_the_barrier_and_by_checkpoints_alone():
     assert {p for p in opening if not p.startswith("audit/")} == {"privacy/inside.py", "run/run.py"}
 
 
+def test_accounts_met_through_records_are_asked_for_by_the_custodian_s_verb_alone():
+    """`Accounts.show` follows records from account to account; whatever leaves takes `Accounts.told`."""
+    asking = [p.relative_to(ROOT).as_posix() for p in SOURCES if re.search(r"accounts\.show\(", p.read_text())]
+    assert sorted(asking) == ["api.py", "privacy/accounts.py"]  # `budget_of`, and an example
+    assert (ROOT / "api.py").read_text().count("accounts.show(") == 1
+
+
 def test_the_command_line_talks_to_the_api_alone():
     allowed = (
         "sfumato.api",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -162,6 +163,16 @@ def test_the_second_run_is_refused_and_the_budget_tells(images, tmp_path):
     assert status == 0 and "epsilon 3 at delta 1e-05, add-remove, per record" in out
     assert "spent" in out and "epsilon 1 by 1 run" in out and found["history"][0]["run"] in out
     assert call(*argv, tmp_path / "two", "--json")[0] == 0
+
+
+def test_the_budget_shows_the_custodian_where_else_the_records_are(images, tmp_path):
+    argv = ("--size", "28", "--epsilon", "1", *TINY, "--json", "--out")
+    assert call("budget", images, "--size", "28", "--total", "3")[0] == 0
+    copy = shutil.copytree(images, tmp_path / "copy")
+    assert call("synthesize", copy, *argv, tmp_path / "one")[0] == 0
+    out = " ".join(call("budget", copy, "--size", "28")[1].split())
+    assert "These records or persons are also in the account" in out
+    assert "with a total of epsilon 3 at delta 1e-05, add-remove, per record, of which epsilon 2" in out
 
 
 def test_budget_before_any_run(images, tmp_path):

@@ -205,7 +205,7 @@ def test_a_changed_image_does_not_open_a_new_budget(home):
     moved = home / "elsewhere"
     moved.mkdir()
     np.savez(moved / "scans.npz", images=images, labels=labels)
-    with pytest.raises(OverBudget, match="spent"):
+    with pytest.raises(OverBudget, match="shares records or persons"):
         carry_out(request(moved))
     assert not (moved / "release").exists() and not (home / "touched").exists()
     assert unfinished() == []

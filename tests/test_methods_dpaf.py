@@ -171,7 +171,7 @@ def blobs(count=2000):
 def test_it_learns_what_images_look_like():
     """Noise and sampling have no seed, and a short run of two players may end anywhere, so there are six tries.
 
-    Of 44 runs 4 ended below 75 and none below 57; all six do so once in a million times. Without a signal (epsilon
+    Of 36 runs 4 ended below 75 and none below 57; all six do so once in a million times. Without a signal (epsilon
     0.05) runs end at 25, give or take 15: one in hundreds of tests would pass then.
     """
     pixels, labels = blobs()

@@ -136,13 +136,13 @@ def test_a_first_run_beyond_the_filter_leaves_nothing_for_later_ones(accounts: A
 
 def test_a_set_with_one_image_changed_is_charged_to_the_same_account(accounts: Accounts) -> None:
     reserve(accounts, worth(1.0))
-    with pytest.raises(OverBudget, match="'scans'"):
+    with pytest.raises(OverBudget, match="shares records or persons"):
         reserve(accounts, worth(0.5), name="scans-v2", digests=digests(1, 2, 99))
 
 
 def test_a_renamed_folder_is_charged_to_the_same_account(accounts: Accounts) -> None:
     reserve(accounts, worth(1.0))
-    with pytest.raises(OverBudget, match="'scans'"):
+    with pytest.raises(OverBudget, match="shares records or persons"):
         reserve(accounts, worth(0.5), name="elsewhere")
     assert accounts.show("elsewhere", digests(3))["account"] == "scans"
     assert accounts.show("elsewhere")["total"] is None
@@ -167,11 +167,61 @@ def test_an_overlap_with_two_accounts_charges_both_and_needs_room_in_both(accoun
     both = dict(name="union", digests=digests(1, 2))
     reserve(accounts, worth(1.0), **both)
     assert [len(accounts.show(name)["history"]) for name in "ab"] == [1, 1]
-    with pytest.raises(OverBudget, match="'b'"):
-        reserve(accounts, worth(1.9), **both)
+    with pytest.raises(OverBudget, match="shares records or persons"):
+        reserve(accounts, worth(1.9), **both | {"name": "again"}, budget=Budget(1.9))
     assert [len(accounts.show(name)["history"]) for name in "ab"] == [1, 1]
-    shown = accounts.show("union", digests(1, 2))
+    shown = accounts.show("x", digests(1, 2))
     assert shown["account"] == "b" and [other["account"] for other in shown["others"]] == ["a"]
+
+
+def test_a_renamed_folder_with_room_goes_on_and_binds_nobody_by_its_first_budget(accounts: Accounts) -> None:
+    accounts.set_total("scans", digests(1, 2), Budget(4.0))
+    reserve(accounts, worth(1.0), name="copy", digests=digests(1, 2))
+    with pytest.raises(OverBudget, match="'copy' has a total of epsilon 1 "):  # as for a name that shares nothing
+        reserve(accounts, worth(1.0), name="copy", digests=digests(1, 2))
+    reserve(accounts, worth(1.0), digests=digests(1, 2))
+    reserve(accounts, worth(1.0), name="third", digests=digests(2, 3))
+    assert len(accounts.show("scans")["history"]) == 3
+    accounts.set_total("copy", digests(1, 2), Budget(4.0))
+    reserve(accounts, worth(1.0), name="copy", digests=digests(1, 2))
+    left = accounts.show("scans")["remaining"]
+    with pytest.raises(OverBudget, match="shares records or persons"):
+        reserve(accounts, worth(1.02 * left), name="copy", digests=digests(1, 2))
+    reserve(accounts, worth(left), name="copy", digests=digests(1, 2))
+
+
+def test_a_total_through_records_binds_and_is_not_told(accounts: Accounts) -> None:
+    accounts.set_total("a", digests(1), Budget(4.0))
+    accounts.set_total("b", digests(1, 2), Budget(2.0))
+    assert accounts.show("a")["total"]["epsilon"] == 2
+    with pytest.raises(OverBudget) as caught:
+        reserve(accounts, worth(3.0), name="a", digests=digests(1))
+    assert "2" not in str(caught.value)
+    with pytest.raises(OverBudget, match="'a' has a total of epsilon 4 "):
+        reserve(accounts, worth(5.0), name="a", digests=digests(1))
+
+
+def test_what_is_told_hangs_on_the_name_alone(accounts: Accounts) -> None:
+    assert accounts.told("a") == {"runs": [], "epsilon_total": 0.0, "delta": None, "made": accounts.made}
+    for name in "ab":
+        accounts.set_total(name, None, Budget(4.0))
+    for name, numbers in (("a", (1, 2)), ("b", (2, 3)), ("b", (3,)), ("c", (1,))):
+        reserve(accounts, worth(1.0), name=name, digests=digests(*numbers))
+    assert [len(accounts.show(name)["history"]) for name in "abc"] == [4, 2, 1]
+    told = [accounts.told(name) for name in "abc"]
+    assert [len(one["runs"]) for one in told] == [1, 2, 1]
+    assert [one["epsilon_total"] for one in told] == pytest.approx([1, 1.466, 1], abs=2e-3)
+
+
+def test_a_change_of_total_names_no_other_account(accounts: Accounts) -> None:
+    reserve(accounts, worth(1.0), name="mine", digests=digests(1))
+    reserve(accounts, only_add_remove(0.1), name="theirs", digests=digests(2))
+    for total in (Budget(5.0, unit=Unit.PERSON), Budget(5.0, relation=Relation.REPLACE_ONE)):
+        with pytest.raises(InputError, match="cannot be counted under this total") as caught:
+            accounts.set_total("new", digests(2), total)
+        assert "theirs" not in str(caught.value)
+    with pytest.raises(InputError, match="'mine' has runs per record"):
+        accounts.set_total("mine", digests(1, 2), Budget(5.0, unit=Unit.PERSON))
 
 
 def test_separate_data_have_separate_budgets(accounts: Accounts) -> None:

@@ -98,6 +98,18 @@ def test_other_runs_tell_listed_keys_alone() -> None:
     assert "epsilon = 1.12" in point["summary"]
 
 
+def test_no_other_run_means_none_in_this_ledger_since_its_date() -> None:
+    account = {"runs": [], "epsilon_total": 1.0, "delta": 1e-5, "made": "2026-03-01"}
+    said = fake_statement(account=account)["other_releases"]["summary"]
+    assert said.startswith("No other run under the name of these data is recorded in this ledger, made on 2026-03-01; ")
+    assert "whose date is not known" in fake_statement(account=account | {"made": None})["other_releases"]["summary"]
+
+
+def test_data_without_a_name_have_no_other_runs_to_tell_of() -> None:
+    point = fake_statement(account={"named": False})["other_releases"]
+    assert point["summary"].startswith("Does not apply: these data came without a name") and point["runs"] == []
+
+
 def test_configuration_hash() -> None:
     plan = public_plan(fake_plan())
     moved = public_plan(fake_plan(data={"name": "/elsewhere/of/ben/chest-scans"}))

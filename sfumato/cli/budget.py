@@ -64,7 +64,8 @@ def _show(out: Console, found: dict[str, Any]) -> None:
         columns = ("when", "run", "method", "epsilon", "status")
         out.print(table("Runs", columns, [_run(run, found["total"]) for run in found["history"]], whole=("run",)))
     for other in found["others"]:
-        out.print(f"These records are also in the account {plain(other['account'])}, of which "
+        out.print(f"These records or persons are also in the account {plain(other['account'])} with a total of "
+                  f"epsilon {number(other['total']['epsilon'])} {_meant(other['total'])}, of which "
                   f"epsilon {at_least(other['remaining'])} remains.")  # fmt: skip
     if found["throw_away"]:
         out.print(THROW_AWAY)
@@ -75,14 +76,17 @@ def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
     if total is None:
         return [("account", found["account"]), ("total", "not set; the first run's budget will be it, or set --total"),
                 ("spent", "nothing")]  # fmt: skip
-    meant = f"at delta {number(total['delta'])}, {total['relation']}, per {total['unit']}"
     return [
         ("account", found["account"]),
-        ("total", f"epsilon {number(total['epsilon'])} {meant}"),
+        ("total", f"epsilon {number(total['epsilon'])} {_meant(total)}"),
         ("spent", f"epsilon {at_most(found['spent'])} by {runs} run{'s' * (runs != 1)}"),
         ("remaining", f"epsilon {at_least(found['remaining'])} for one more run"),
         ("mu", number(found["mu"])),
     ]
+
+
+def _meant(total: dict[str, Any]) -> str:
+    return f"at delta {number(total['delta'])}, {total['relation']}, per {total['unit']}"
 
 
 def _run(run: dict[str, Any], total: dict[str, Any]) -> tuple[str, ...]:

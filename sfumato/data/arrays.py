@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from sfumato.data.source import Item, Options, Source, code_labels, code_persons, listed, pick_split, show
+from sfumato.data.source import Item, Options, Persons, Source, code_labels, code_persons, listed, pick_split, show
 from sfumato.errors import InputError
 from sfumato.types import Images
 
@@ -65,8 +65,8 @@ def read_labels(
     return tuple(names), values.astype(np.int64)
 
 
-def read_persons(values: np.ndarray, count: int, where: str) -> np.ndarray:
-    """Dense person numbers from an array of numbers or names."""
+def read_persons(values: np.ndarray, count: int, where: str) -> Persons:
+    """Persons from an array of numbers or names."""
     return code_persons(_texts(_column(values, count, where, "person"), where, "person"))
 
 

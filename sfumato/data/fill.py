@@ -27,12 +27,13 @@ def fill(source: Source, *, size: int | None, grey: bool, declared: int | None, 
     total = count if declared is None and source.persons is None else None
     digests = np.empty((count, 32), np.uint8)
     pixels = _store(source, digests, size or source.size, grey, _teller(progress, total))
-    return Records(pixels, source.labels, source.persons, digests)
+    who = source.persons
+    return Records(pixels, source.labels, who and who.numbers, digests, who and who.digests)
 
 
 def box(source: Source, inside: Records, declared: int | None) -> PrivateImages:
     """The box and its public spec."""
-    units = len(inside) if source.persons is None else int(source.persons.max()) + 1
+    units = len(inside) if source.persons is None else len(source.persons.digests)
     spec = DataSpec(
         name=source.name,
         records=units if declared is None else declared,

@@ -56,13 +56,24 @@ class PrivateImages:
 
 
 class Records:
-    """What is inside a box. `labels` index the classes of the spec; `digests` name the images as they came."""
+    """What is inside a box. `labels` index the classes of the spec; `digests` name the images as they came.
 
-    def __init__(self, pixels: Pixels, labels: np.ndarray, persons: np.ndarray | None, digests: np.ndarray) -> None:
+    `persons` numbers who is in each image, and `people` has a digest of the identifier behind each number.
+    """
+
+    def __init__(
+        self,
+        pixels: Pixels,
+        labels: np.ndarray,
+        persons: np.ndarray | None,
+        digests: np.ndarray,
+        people: np.ndarray | None = None,
+    ) -> None:
         self._pixels = pixels
         self.labels = labels
         self.persons = persons
         self.digests = digests
+        self.people = people
 
     def __len__(self) -> int:
         return len(self.labels)

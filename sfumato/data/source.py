@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,14 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
+class Persons:
+    """Who is in each image: dense numbers, and for each number a digest of the identifier as it was given."""
+
+    numbers: np.ndarray  # int64 (n,)
+    digests: np.ndarray  # uint8 (persons, 32)
+
+
+@dataclass(frozen=True, eq=False)
 class Source:
     """A data set that was found and checked as far as is possible without decoding images."""
 
@@ -38,7 +47,7 @@ class Source:
     classes: tuple[str, ...]
     labels: np.ndarray  # int64 (n,), index into classes
     images: Callable[[], Iterator[Item]]
-    persons: np.ndarray | None = None  # int64 (n,), dense
+    persons: Persons | None = None
     public: bool = False
     size: int | None = None  # the set's own size, where no other is asked for
 
@@ -77,10 +86,13 @@ def _order(names: set[str]) -> Callable[[str], Any]:
     return (lambda name: (int(name), name)) if digits else (lambda name: name)
 
 
-def code_persons(values: Sequence[str]) -> np.ndarray:
-    """Dense numbers for persons, in the order of their first image."""
+def code_persons(values: Sequence[str]) -> Persons:
+    """Persons numbered in the order of their first image."""
     number: dict[str, int] = {}
-    return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
+    numbers = np.array([number.setdefault(value, len(number)) for value in values], np.int64)
+    # Set apart from digests of images, so that a person is never taken for a record.
+    named = (hashlib.blake2b(name.encode(), digest_size=32, person=b"sfumato person") for name in number)
+    return Persons(numbers, np.frombuffer(b"".join(one.digest() for one in named), np.uint8).reshape(-1, 32))
 
 
 def pick_split(wanted: str, found: Sequence[str], source: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import secrets
 import sqlite3
 from collections.abc import Callable
@@ -15,30 +14,11 @@ from typing import Any
 from sfumato.accounting.budget import Budget, Relation
 from sfumato.errors import InputError, OverBudget
 from sfumato.privacy import accounts_rows as rows
-from sfumato.privacy.accounts_filter import Past, admits, refusal
+from sfumato.privacy.accounts_admit import Cost, Costs, Price, admit, check_change, price_of, served
+from sfumato.privacy.accounts_migrate import now
 from sfumato.privacy.accounts_schema import Digests, Store, default_path
 
 __all__ = ["Accounts", "Cost", "Reservation", "default_path", "new_reservation"]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one whole run costs under one relation.
-
-    The run is dominated, in both directions, by a mechanism that reveals everything with probability `slack`
-    and is mu-Gaussian otherwise: delta_run(eps) <= slack + (1 - slack) * delta_gauss(eps; mu) for every eps.
-    A purely Gaussian run has slack 0 and its exact mu. `epsilon_at(delta)` is the run's own exact epsilon.
-    """
-
-    mu: float
-    slack: float
-    epsilon_at: Callable[[float], float]
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.mu) and self.mu >= 0):
-            raise ValueError(f"Expected mu to be a finite number of at least 0, found mu={self.mu}.")
-        if not 0 <= self.slack < 1:
-            raise ValueError(f"Expected slack of at least 0 and below 1, found slack={self.slack}.")
 
 
 @dataclass(frozen=True)
@@ -57,8 +37,10 @@ def new_reservation() -> Reservation:
 class Accounts:
     """The ledger in one SQLite file, or a throw-away one in memory where `path` is None.
 
-    A data set belongs to every account of its name and to every account that shares a record with it. Records are
-    known by hashes keyed with a secret that never leaves the file.
+    A data set belongs to the account of its name and to every account that shares a record or a person with it. These
+    are known by hashes keyed with a secret that never leaves the file. Each account has room of its own. What is told
+    outside (`told`, and the text of a refusal) speaks of the account of the declared name alone and of the runs under
+    that name: whether another account is met at all may hang on a single record.
 
     >>> import numpy as np
     >>> from sfumato.accounting.gaussian import epsilon_of
@@ -73,7 +55,7 @@ class Accounts:
 
     def __init__(self, path: str | Path | None, *, patience: float = 30.0) -> None:
         self._store = Store(None if path is None else Path(path), patience)
-        self.throw_away = path is None
+        self.throw_away, self.made = path is None, self._store.made
 
     def close(self) -> None:
         """Close the file."""
@@ -87,29 +69,34 @@ class Accounts:
 
     def reserve(
         self, *, name: str, digests: Digests, budget: Budget, cost: Callable[[Relation], Cost], plan_json: str,
-        method: str, reservation: Reservation | None = None,
+        method: str, reservation: Reservation | None = None, named: bool = True,
     ) -> Reservation:  # fmt: skip
         """Spend a whole run before its first crossing, or raise `OverBudget` and spend nothing.
 
         `cost(relation)` raises ValueError for a relation the run does not serve. Where the data set belongs to
-        several accounts, each must have room and each is charged. A data set that is new opens an account whose
-        total is `budget`. A caller that must find its run again after a crash brings its own `reservation`,
+        several accounts, each must have room and each is charged. A name that is new opens an account whose total is
+        `budget`. With `named=False` the name is made of the content: it opens an account only where no other is met,
+        and a refusal tells nothing. A caller that must find its run again after a crash brings its own `reservation`,
         stored durably beforehand; see `knows`.
         """
         _check_name(name)
-        costs = {relation: _served(cost, relation) for relation in Relation}
-        price = functools.cache(functools.partial(_price, costs))
+        costs = {relation: served(cost, relation) for relation in Relation}
+        price = functools.cache(functools.partial(price_of, costs))
         self._warm(name, digests, price)
         made = reservation or new_reservation()
         with self._store.writing(digests) as db:
-            accounts = rows.matching(db, name) or [rows.open_account(db, name, budget, "first run")]
-            for account in accounts:
-                _admit(db, account, budget, costs, price)
+            accounts = rows.matching(db, name)
+            if _opens(accounts, name, named):
+                accounts.append(rows.open_account(db, name, budget, "first run"))
+            admit(db, name if named else None, accounts, budget, costs, price)
             _record(db, made, name, budget, costs, plan_json, method)
             for account in accounts:
-                total = account.total
+                total = account.granted if account.name == name else account.total
                 charge = (account.id, made.run, price(total.relation, total.delta), total.delta, total.relation)
                 db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?)", charge)
+            # Records that another account knows already join that one. The account of a new name would bind them by
+            # its first run's budget, which no custodian has granted.
+            for account in [account for account in accounts if account.met] or accounts:
                 rows.enrol(db, account)
         return made
 
@@ -143,19 +130,29 @@ class Accounts:
             if db.execute(query, (run, token)).rowcount != 1:
                 raise OverBudget(f"{_why_not(db, run, token)} Its results may not be released from here.")
 
-    def set_total(self, name: str, digests: Digests | None, total: Budget) -> None:
+    def set_total(self, name: str, digests: Digests | None, total: Budget, *, named: bool = True) -> None:
         """Set or change what the custodian grants, on every account the data set belongs to."""
         _check_name(name)
         with self._store.writing(digests) as db:
             found = rows.matching(db, name)
+            check_change(db, name if named else None, found, total)
             for account in found:
-                _check_change(db, account, total)
-                rows.add_total(db, account, total, "custodian")
-            for account in found or [rows.open_account(db, name, total, "custodian")]:
+                rows.add_total(db, account, total, "custodian", name)
+            if _opens(found, name, named):
+                found.append(rows.open_account(db, name, total, "custodian"))
+            for account in found:
                 rows.enrol(db, account)
 
+    def told(self, name: str) -> dict[str, Any]:
+        """What may be told to anyone: the runs under this very name, all of them together, and the ledger's date.
+
+        Nothing of it hangs on which records the data of other names share with these.
+        """
+        with self._store.reading() as db:
+            return rows.told(db, name) | {"made": self.made}
+
     def show(self, name: str, digests: Digests | None = None) -> dict[str, Any]:
-        """The account with the least room, and under "others" any further ones the data set belongs to.
+        """For the custodian: the account with the least room, and under "others" any further ones of the data set.
 
         `spent` and `remaining` are epsilons at the total's delta. None stands for a number that no bound is known for.
         """
@@ -168,72 +165,27 @@ class Accounts:
         tightest, *others = sorted(found, key=lambda account: account["remaining"])
         return {**tightest, "others": others}
 
-    def _warm(self, name: str, digests: Digests, price: _Price) -> None:
+    def _warm(self, name: str, digests: Digests, price: Price) -> None:
         """Work out the epsilons that will be needed while nobody waits for the write lock."""
         with self._store.reading(digests) as db:
-            totals = [account.total for account in rows.matching(db, name)]
+            totals = [total for account in rows.matching(db, name) for total in (account.total, account.granted)]
         for total in totals:
             price(total.relation, total.delta)
 
 
-_Costs = dict[Relation, "Cost | ValueError"]
-_Price = Callable[[Relation, float], float]
-
-
-def _price(costs: _Costs, relation: Relation, delta: float) -> float:
-    own = costs[relation]
-    return own.epsilon_at(delta) if isinstance(own, Cost) else math.inf
-
-
-def _served(cost: Callable[[Relation], Cost], relation: Relation) -> Cost | ValueError:
-    try:
-        return cost(relation)
-    except ValueError as error:
-        return error
-
-
-def _admit(db: sqlite3.Connection, account: rows.Account, budget: Budget, costs: _Costs, price: _Price) -> None:
-    """Let the run pass, or raise."""
-    total = account.total
-    if budget.unit != total.unit:
-        raise InputError(
-            f"The account '{account.name}' is kept per {total.unit} and this run is planned per {budget.unit}; "
-            f"plan it with --unit {total.unit}.{account.advice}"
-        )
-    own = costs[total.relation]
-    if not isinstance(own, Cost):
-        raise InputError(
-            f"The account '{account.name}' is kept under {total.relation}, which this run does not serve ({own}); "
-            f"choose a method or setting that serves {total.relation}."
-        )
-    past = rows.past_runs(db, account, total)
-    run = Past(own.mu, own.slack, price(total.relation, total.delta))
-    if not admits(total, past, run):
-        raise OverBudget(refusal(account.name, total, past, run) + account.advice)
+def _opens(accounts: list[rows.Account], name: str, named: bool) -> bool:
+    """Whether a new account is due: every name that was declared has its own."""
+    return not any(account.name == name or not named for account in accounts)
 
 
 def _record(
-    db: sqlite3.Connection, made: Reservation, name: str, budget: Budget, costs: _Costs, plan_json: str, method: str
+    db: sqlite3.Connection, made: Reservation, name: str, budget: Budget, costs: Costs, plan_json: str, method: str
 ) -> None:
-    run = (made.run, rows.now(), name, budget.unit, method, plan_json, "reserved", made.token)
+    run = (made.run, now(), name, budget.unit, method, plan_json, "reserved", made.token)
     db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", run)
     for relation, own in costs.items():
         pair = (own.mu, own.slack) if isinstance(own, Cost) else (None, None)
         db.execute("INSERT INTO costs VALUES (?, ?, ?, ?)", (made.run, relation, *pair))
-
-
-def _check_change(db: sqlite3.Connection, account: rows.Account, total: Budget) -> None:
-    """Refuse a total that earlier runs cannot be counted under; one below what is spent is allowed."""
-    if others := rows.units(db, account) - {total.unit}:
-        raise InputError(
-            f"The account '{account.name}' has runs per {others.pop()} and the new total is per {total.unit}; "
-            f"set a total per {account.total.unit}.{account.advice}"
-        )
-    if any(math.isinf(run.mu) for run in rows.past_runs(db, account, total)):
-        raise InputError(
-            f"The account '{account.name}' has a run whose cost under {total.relation} is not known; "
-            f"set a total under {account.total.relation}."
-        )
 
 
 def _why_not(db: sqlite3.Connection, run: str, token: str) -> str:

@@ -5,32 +5,26 @@ from __future__ import annotations
 import math
 import sqlite3
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from sfumato.accounting.budget import Budget, Relation, Unit
 from sfumato.errors import InputError
 from sfumato.privacy.accounts_filter import Past, composed, remaining, spent
+from sfumato.privacy.accounts_migrate import now
 
 
 @dataclass(frozen=True)
 class Account:
-    """One account with its present total; `overlaps` says whether it was met through records or by name alone."""
+    """One account. `total` is the latest one; `granted` the latest under the account's own name.
+
+    `met` says whether it was met through records, or by name alone.
+    """
 
     id: int
     name: str
     total: Budget
-    overlaps: bool
-
-    @property
-    def advice(self) -> str:
-        """What to do where only the name is shared."""
-        return "" if self.overlaps else " If these are other data that happen to share the name, rename them."
-
-
-def now() -> str:
-    """The time in UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    granted: Budget
+    met: bool = False
 
 
 def matching(db: sqlite3.Connection, name: str) -> list[Account]:
@@ -41,23 +35,24 @@ def matching(db: sqlite3.Connection, name: str) -> list[Account]:
         "SELECT account, name, account IN met FROM accounts WHERE name = ? OR account IN met ORDER BY account",
         (name,),
     ).fetchall()
-    return [Account(id, own, _total(db, id, own), bool(met)) for id, own, met in rows]
+    return [Account(id, own, _total(db, id), _total(db, id, own=1), bool(met)) for id, own, met in rows]
 
 
 def open_account(db: sqlite3.Connection, name: str, total: Budget, source: str) -> Account:
     """A new account with its first total."""
     id = db.execute("INSERT INTO accounts (name, opened) VALUES (?, ?)", (name, now())).lastrowid
     assert id is not None
-    account = Account(id, name, total, overlaps=True)
-    add_total(db, account, total, source)
+    account = Account(id, name, total, total)
+    add_total(db, account, total, source, name)
     return account
 
 
-def add_total(db: sqlite3.Connection, account: Account, total: Budget, source: str) -> None:
-    """Record a total; the latest one counts, the others stay as history."""
+def add_total(db: sqlite3.Connection, account: Account, total: Budget, source: str, name: str) -> None:
+    """Record a total granted to data of this name; the latest one counts, the others stay as history."""
     db.execute(
-        "INSERT INTO totals (account, time, epsilon, delta, relation, unit, source) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (account.id, now(), total.epsilon, total.delta, total.relation, total.unit, source),
+        "INSERT INTO totals (account, time, epsilon, delta, relation, unit, source, own) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (account.id, now(), total.epsilon, total.delta, total.relation, total.unit, source, name == account.name),
     )
 
 
@@ -66,30 +61,54 @@ def enrol(db: sqlite3.Connection, account: Account) -> None:
     db.execute("INSERT OR IGNORE INTO fingerprints (print, account) SELECT print, ? FROM temp.given", (account.id,))
 
 
-def past_runs(db: sqlite3.Connection, account: Account, total: Budget) -> list[Past]:
-    """All runs charged to an account, reserved or committed, as `total` sees them."""
+# Runs with what they cost one account: all that are charged to it, or those that were asked for under its own name.
+# The second must not depend on which records the data of other names share with it.
+_FROM = "FROM runs LEFT JOIN charges ON charges.run = runs.run AND charges.account = :account"
+_WHERE = "WHERE CASE WHEN :named THEN runs.name = :name ELSE charges.account IS NOT NULL END"
+
+
+def past_runs(db: sqlite3.Connection, account: Account, total: Budget, *, named: bool = False) -> list[Past]:
+    """All runs charged to an account, or those of its own name, reserved or committed, as `total` sees them."""
     found = db.execute(
-        "SELECT costs.run, mu, slack, epsilon, delta, charges.relation FROM charges "
-        "LEFT JOIN costs ON costs.run = charges.run AND costs.relation = ? WHERE account = ? ORDER BY charges.rowid",
-        (total.relation, account.id),
+        f"SELECT costs.run, mu, slack, epsilon, delta, charges.relation {_FROM} "
+        f"LEFT JOIN costs ON costs.run = runs.run AND costs.relation = :relation {_WHERE} ORDER BY runs.rowid",
+        {"account": account.id, "name": account.name, "named": named, "relation": total.relation},
     ).fetchall()
-    return [_past(account, total, *row) for row in found]
+    return [_past(total, *row) for row in found]
 
 
-def _past(
-    account: Account, total: Budget, run: Any, mu: Any, slack: Any, epsilon: Any, delta: Any, relation: Any
-) -> Past:
-    numbers = (epsilon, delta) if mu is None and slack is None else (mu, slack, epsilon, delta)
-    if run is None or not all(isinstance(number, float) and number >= 0 for number in numbers):
-        raise InputError(f"A run of account '{account.name}' in the privacy ledger is damaged; restore it from a copy.")
+def _past(total: Budget, run: Any, mu: Any, slack: Any, epsilon: Any, delta: Any, relation: Any) -> Past:
+    numbers = [() if mu is None and slack is None else (mu, slack), () if delta is None else (epsilon, delta)]
+    if run is None or not all(isinstance(number, float) and number >= 0 for pair in numbers for number in pair):
+        raise InputError("A run in the privacy ledger is damaged; restore the file from a copy.")
     own = epsilon if (delta, relation) == (total.delta, total.relation) else None
     return Past(math.inf, math.inf, own) if mu is None else Past(mu, slack, own)
 
 
-def units(db: sqlite3.Connection, account: Account) -> set[str]:
-    """Units of the runs charged to an account."""
-    query = "SELECT DISTINCT unit FROM charges JOIN runs USING (run) WHERE account = ?"
-    return {unit for (unit,) in db.execute(query, (account.id,))}
+def units(db: sqlite3.Connection, account: Account, *, named: bool = False) -> set[str]:
+    """Units of the runs charged to an account, or of those of its own name."""
+    return {one["unit"] for one in _listed(db, account, "unit", named=named)}
+
+
+def history(db: sqlite3.Connection, account: Account, *, named: bool = False) -> list[dict[str, Any]]:
+    """The runs of an account, or those of its own name, one by one."""
+    columns = "runs.run, time, method, epsilon, delta, charges.relation AS relation, status"
+    return _listed(db, account, columns, named=named)
+
+
+def told(db: sqlite3.Connection, name: str) -> dict[str, Any]:
+    """What may be told of an account to anyone: the runs and the total of its own name, whatever others share."""
+    row = db.execute("SELECT account FROM accounts WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        return {"runs": [], "epsilon_total": 0.0, "delta": None}
+    granted = _total(db, row[0], own=1)
+    account = Account(row[0], name, granted, granted)
+    so_far = spent(granted, past_runs(db, account, granted, named=True))
+    return {
+        "runs": history(db, account, named=True),
+        "epsilon_total": so_far if math.isfinite(so_far) else None,
+        "delta": granted.delta,
+    }
 
 
 def described(db: sqlite3.Connection, account: Account) -> dict[str, Any]:
@@ -108,33 +127,35 @@ def described(db: sqlite3.Connection, account: Account) -> dict[str, Any]:
         "remaining": remaining(total, past),
         "mu": mu if math.isfinite(mu) else None,
         "slack": slack if math.isfinite(slack) else None,
-        "history": _dicts(
-            db,
-            "SELECT run, time, method, epsilon, delta, relation, status FROM charges JOIN runs USING (run) "
-            "WHERE account = ? ORDER BY charges.rowid",
-            account,
-        ),
+        "history": history(db, account),
         "totals": _dicts(
             db,
-            "SELECT time, epsilon, delta, relation, unit, source FROM totals WHERE account = ? ORDER BY total",
-            account,
+            "SELECT time, epsilon, delta, relation, unit, source FROM totals WHERE account = :account ORDER BY total",
+            {"account": account.id},
         ),
     }
 
 
-def _total(db: sqlite3.Connection, account: int, name: str) -> Budget:
+def _total(db: sqlite3.Connection, account: int, own: int = 0) -> Budget:
+    """The latest total, or the latest that was granted under the account's own name."""
     row = db.execute(
-        "SELECT epsilon, delta, relation, unit FROM totals WHERE account = ? ORDER BY total DESC LIMIT 1", (account,)
+        "SELECT epsilon, delta, relation, unit FROM totals WHERE account = ? AND own >= ? ORDER BY total DESC LIMIT 1",
+        (account, own),
     ).fetchone()
     try:
         epsilon, delta, relation, unit = row
         return Budget(epsilon, delta, Relation(relation), Unit(unit))
     except (TypeError, ValueError):
-        sentence = f"The total of account '{name}' in the privacy ledger is damaged; restore the file from a copy."
+        sentence = "A total in the privacy ledger is damaged; restore the file from a copy."
         raise InputError(sentence) from None
 
 
-def _dicts(db: sqlite3.Connection, query: str, account: Account) -> list[dict[str, Any]]:
-    cursor = db.execute(query, (account.id,))
+def _listed(db: sqlite3.Connection, account: Account, columns: str, *, named: bool) -> list[dict[str, Any]]:
+    given = {"account": account.id, "name": account.name, "named": named}
+    return _dicts(db, f"SELECT {columns} {_FROM} {_WHERE} ORDER BY runs.rowid", given)
+
+
+def _dicts(db: sqlite3.Connection, query: str, given: dict[str, Any]) -> list[dict[str, Any]]:
+    cursor = db.execute(query, given)
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor]

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import InputError
+from sfumato.privacy.accounts_migrate import now, to_version_2
 
 Digests = npt.NDArray[np.uint8]
 
 APPLICATION = 0x53464D54  # "SFMT" in the file's header
-VERSION = 1
+VERSION = 2
 
 SCHEMA = f"""
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
-CREATE TABLE secret (key BLOB NOT NULL CHECK (length(key) = 32));
+CREATE TABLE secret (key BLOB NOT NULL CHECK (length(key) = 32), made TEXT);
 CREATE TABLE accounts (account INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, opened TEXT NOT NULL);
 CREATE TABLE fingerprints (
     print BLOB NOT NULL, account INTEGER NOT NULL REFERENCES accounts, PRIMARY KEY (print, account)
@@ -33,7 +35,8 @@ CREATE TABLE fingerprints (
 CREATE TABLE totals (
     total INTEGER PRIMARY KEY, account INTEGER NOT NULL REFERENCES accounts, time TEXT NOT NULL,
     epsilon REAL NOT NULL, delta REAL NOT NULL, relation TEXT NOT NULL, unit TEXT NOT NULL,
-    source TEXT NOT NULL CHECK (source IN ('custodian', 'first run'))
+    source TEXT NOT NULL CHECK (source IN ('custodian', 'first run')),
+    own INTEGER NOT NULL DEFAULT 1  -- 0 where it was granted to data of another name that share records
 );
 CREATE TABLE runs (
     run TEXT PRIMARY KEY, time TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL, method TEXT NOT NULL,
@@ -83,7 +86,7 @@ class Store:
                 _create_if_missing(path)
             self._db = _connect(path, patience)
             try:
-                self._key = _prepare(self._db, path)
+                self._key, self.made = _prepare(self._db, path)
             except BaseException:
                 self._db.close()
                 raise
@@ -136,6 +139,8 @@ def explained(path: Path | None) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind of failure
         words = _WORDS.get(code, f"is damaged ({error}); restore it from a copy, as what was spent is in it")
         raise InputError(f"The privacy ledger {where} {words}.") from error
+    except UnicodeDecodeError as error:  # of a damaged name that SQLite could not put into its message
+        raise InputError(f"The privacy ledger {where} is damaged; restore it from a copy.") from error
 
 
 @contextmanager
@@ -178,7 +183,7 @@ def _create(path: Path) -> None:
 
 def _fill(db: sqlite3.Connection) -> None:
     db.executescript(f"PRAGMA synchronous = EXTRA; BEGIN; {SCHEMA}")
-    db.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
+    db.execute("INSERT INTO secret VALUES (?, ?)", (secrets.token_bytes(32), now()))
     db.execute("COMMIT")
 
 
@@ -188,8 +193,8 @@ def _connect(path: Path | None, patience: float) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
 
 
-def _prepare(db: sqlite3.Connection, path: Path | None) -> bytes:
-    """Set the connection up, check that this is a ledger we can read, and take its key."""
+def _prepare(db: sqlite3.Connection, path: Path | None) -> tuple[bytes, str | None]:
+    """Set the connection up, check that this is a ledger we can read, and take its key and the day it was made."""
     if path is None:
         _fill(db)
     for setting in ("foreign_keys = ON", "synchronous = EXTRA", "temp_store = MEMORY"):
@@ -198,11 +203,30 @@ def _prepare(db: sqlite3.Connection, path: Path | None) -> bytes:
         raise InputError(f"The file '{path}' is not a privacy ledger; name another file with --ledger.")
     if _value(db, "PRAGMA user_version") > VERSION:
         raise InputError(f"The privacy ledger '{path}' was made by a newer Sfumato; upgrade this one to use it.")
+    _migrate(db)
     db.execute("CREATE TEMP TABLE given (print BLOB PRIMARY KEY) WITHOUT ROWID")
-    key = _value(db, "SELECT max(key) FROM secret")
+    key, made = db.execute("SELECT max(key), made FROM secret").fetchone()
     if not isinstance(key, bytes) or len(key) != 32:
         raise InputError(f"The privacy ledger '{path}' is damaged, its key is missing; restore it from a copy.")
-    return key
+    return key, _day(made)
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    """Bring an older ledger to this version, whole or not at all."""
+    if _value(db, "PRAGMA user_version") == VERSION:
+        return
+    with _all_or_nothing(db, "BEGIN IMMEDIATE"):
+        if _value(db, "PRAGMA user_version") < 2:  # asked again: another process may have been first
+            to_version_2(db)
+        db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _day(time: object) -> str | None:
+    """The day of a time; None for what is not one, as the file may have been damaged."""
+    try:
+        return date.fromisoformat(str(time)[:10]).isoformat()
+    except ValueError:
+        return None
 
 
 def _value(db: sqlite3.Connection, query: str) -> Any:

@@ -25,8 +25,15 @@ def cost_of(plan: Plan, relation: Relation) -> Cost:
 
 
 def digests_of(data: PrivateImages) -> NDArray[np.uint8]:
-    """Content digests of the records; they stay with the custodian, inside the ledger, under its key."""
-    return records(data).digests
+    """What the ledger knows the data by, under its key: the content of each image, and who is in it.
+
+    Where persons are named there is a second row for each image, with the digest of the person's identifier: so that
+    other images of the same person are met, and a resumed run has each image with its person.
+    """
+    inside = records(data)
+    if inside.persons is None or inside.people is None:
+        return inside.digests
+    return np.concatenate([inside.digests, inside.people[inside.persons]])
 
 
 def fingerprint(digests: NDArray[np.uint8], run: str) -> str:
@@ -34,8 +41,13 @@ def fingerprint(digests: NDArray[np.uint8], run: str) -> str:
     return hashlib.blake2b(np.ascontiguousarray(digests).tobytes(), key=bytes.fromhex(run)).hexdigest()
 
 
+def is_named(data: PrivateImages) -> bool:
+    """Whether the set has a name that says nothing of its content, so that its account may be spoken of."""
+    return data.spec.name not in ("arrays", "images")
+
+
 def account_name(data: PrivateImages) -> str:
     """The path or name of the set; arrays in memory have none and go by their content."""
-    if data.spec.name not in ("arrays", "images"):
+    if is_named(data):
         return data.spec.name
-    return f"{data.spec.name}-" + hashlib.blake2b(digests_of(data).tobytes(), digest_size=8).hexdigest()
+    return f"{data.spec.name}-" + hashlib.blake2b(records(data).digests.tobytes(), digest_size=8).hexdigest()

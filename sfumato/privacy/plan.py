@@ -11,6 +11,7 @@ from sfumato.accounting.budget import Budget, Relation
 from sfumato.accounting.calibrate import noise_within
 from sfumato.accounting.events import AnyEvent, Event, Selected
 from sfumato.accounting.selection import Runs
+from sfumato.accounting.two_parts import two_parts
 from sfumato.privacy.bounds import AnyBound
 from sfumato.privacy.mechanisms import Mechanism, mechanism_for
 from sfumato.privacy.samplers import Everyone, Sampler
@@ -24,7 +25,8 @@ class Crossing:
     """One kind of passage through the barrier, used `times` times. Its event is derived, never typed.
 
     `held` terms are those of parts with a private state: a unit lies in one part and may change that part's term in
-    any way, so two terms stand against each other under either relation.
+    any way, so two terms stand against each other under either relation. Parts of a plan under add-remove know their
+    units by content: there a replaced unit leaves one part and joins another.
     """
 
     bound: AnyBound
@@ -33,10 +35,10 @@ class Crossing:
     times: int = 1
     held: bool = False
 
-    def event(self, relation: Relation, times: int | None = None) -> Event:
-        """What the accountant sees."""
+    def event(self, relation: Relation, times: int | None = None, planned: Relation | None = None) -> Event:
+        """What the accountant sees under `relation`; `planned` is the relation that parts are made for."""
         change = Relation.REPLACE_ONE if self.held else relation
-        return Event(
+        event = Event(
             self.mechanism.kind,
             sigma=self.mechanism.std(self.bound),
             sensitivity=self.bound.sensitivity(change),
@@ -47,6 +49,8 @@ class Crossing:
             shifts=self.bound.shifts(change),
             held=self.held,
         )
+        moves = self.held and relation is Relation.REPLACE_ONE and planned is Relation.ADD_REMOVE
+        return two_parts(event) if moves else event
 
     def to_json(self, relation: Relation) -> dict[str, Any]:
         """Absolute numbers; `multiplier` is sigma / sensitivity."""
@@ -89,7 +93,7 @@ class Plan:
         """Events of the whole plan, or of the part of one run that `used` counts."""
         relation = relation or self.budget.relation
         counts = {name: c.times if used is None else used.get(name, 0) for name, c in self.crossings.items()}
-        events = tuple(c.event(relation, counts[name]) for name, c in self.crossings.items())
+        events = tuple(c.event(relation, counts[name], self.budget.relation) for name, c in self.crossings.items())
         if self.selection is None or used is not None:
             return events
         return (Selected(events, self.selection.mean, self.selection.shape),)

@@ -176,23 +176,31 @@ def declared_public(plan: dict[str, Any], public_data: dict[str, Any] | None) ->
 
 
 def other_releases(plan: dict[str, Any], account: dict[str, Any] | None) -> dict[str, Any]:
-    """Point 7. Of other runs only the listed keys are told."""
+    """Point 7. Of other runs only the listed keys are told, and of no account but that of the data's own name."""
     if account is None:
         why = "the set is public" if plan["data"].get("public") else "no lasting account was kept for these data"
         return {"summary": f"Does not apply: {why}, so no other runs are counted.", "runs": []}
+    if not account.get("named", True):
+        why = "these data came without a name, and what the ledger counts against their records is not told"
+        return {"summary": f"Does not apply: {why}.", "runs": [], "named": False}
     runs = [{key: run[key] for key in RUN_KEYS if run.get(key) is not None} for run in account.get("runs", ())]
     total, delta = account["epsilon_total"], account["delta"]
     together = (
         "no bound is known for all runs together"
         if total is None
-        else (f"all runs together give epsilon = {epsilon(total)} at delta = {show(delta)}")
+        else f"{'together with this one they give' if runs else 'this one gives'} epsilon = {epsilon(total)} "
+        f"at delta = {show(delta)}"
     )
     number = f"{len(runs)} other run{'s' * (len(runs) != 1)}" if runs else "No other run"
+    made = f"made on {account['made']}" if account.get("made") else "whose date is not known"
     return {
-        "summary": f"{number} on the same data; {together}.",
+        "summary": f"{number} under the name of these data {'are' if len(runs) > 1 else 'is'} recorded in this ledger, "
+        f"{made}; {together}. Runs on other data that share records with these are counted, and told to the custodian "
+        "alone.",
         "runs": runs,
         "epsilon_total": total,
         "delta": delta,
+        "made": account.get("made"),
     }
 
 

@@ -46,7 +46,7 @@ def rebuilt(statement: dict[str, Any]) -> dict[str, Any]:
     anew = from_public_plan(
         _plan(statement),
         released=statement["coverage"]["released"],
-        account=others if "epsilon_total" in others else None,
+        account=others if {"epsilon_total", "named"} & set(others) else None,
         noise=noise,
         public_data=public if isinstance(public, dict) else None,
         tuning=statement["tuning"]["summary"],

@@ -168,10 +168,12 @@ STATEMENT: dict[str, Schema] = {
         "public_data": (str, PUBLIC_DATA),
     },
     "tuning": {"summary": str},
-    "other_releases": {"summary": str, "runs": [RUN], "epsilon_total": NUMBER, "delta": NUMBER},
+    "other_releases": {
+        "summary": str, "runs": [RUN], "epsilon_total": NUMBER, "delta": NUMBER, "made": (str, None), "named": bool,
+    },
     "randomness": {"summary": str, "source": str, "sampler": str, "sampling": str, "user_seed": str},
     "deviations": {"summary": str, "deviations": TEXTS, "caveats": TEXTS, "warnings": TEXTS},
-    "audit": {"summary": str, "levels": [int], "verdict": str, "records": str},
+    "audit": {"summary": str, "levels": [int], "verdict": str, "records": str, "device": str},
     "reproducibility": {
         "summary": str, "software": str, "method": str, "configuration_hash": str, "labels": (LABELS, None),
         "data_hash": str, "noise_seeds": str, "command": str,

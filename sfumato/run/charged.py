@@ -11,7 +11,7 @@ from typing import Any
 from sfumato.data.private import PrivateImages
 from sfumato.errors import Interrupted, SfumatoError
 from sfumato.privacy.accounts import Accounts, default_path
-from sfumato.privacy.charge import account_name, digests_of
+from sfumato.privacy.charge import account_name, digests_of, is_named
 from sfumato.privacy.plan import Plan
 from sfumato.run.job import Job
 from sfumato.types import DataSpec
@@ -39,12 +39,17 @@ class Charge:
         self.job.finish(self.accounts)
 
     def others(self) -> dict[str, Any] | None:
-        """Other runs on the same data, for the statement; None where the ledger is thrown away."""
+        """Other runs under the name of these data, for the statement; None where the ledger is thrown away.
+
+        Which accounts share a record with the data is not asked: an answer would tell of that record. Data that go
+        by their content are not spoken of at all.
+        """
         if self.accounts.throw_away:
             return None
-        shown = self.accounts.show(account_name(self.box), digests_of(self.box))
-        runs = [run for run in shown["history"] if run["run"] != self.job.manifest["run"]]
-        return {"runs": runs, "epsilon_total": shown["spent"], "delta": shown["total"]["delta"]}
+        if not is_named(self.box):
+            return {"named": False}
+        told = self.accounts.told(account_name(self.box))
+        return told | {"runs": [run for run in told["runs"] if run["run"] != self.job.manifest["run"]]}
 
 
 @contextmanager
@@ -71,7 +76,7 @@ def charged(
 
 def _enter(job: Job, accounts: Accounts, plan: Plan, box: PrivateImages) -> None:
     try:
-        job.enter(accounts, plan, account_name(box), digests_of(box))
+        job.enter(accounts, plan, account_name(box), digests_of(box), is_named(box))
     except SfumatoError:
         if not (job.folder / "checkpoint.safetensors").exists():
             job.discard()

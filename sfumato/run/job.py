@@ -95,7 +95,7 @@ class Job:
         """Write the manifest durably."""
         checkpoint.replace(self.folder / "manifest.json", json.dumps(self.manifest).encode())
 
-    def enter(self, accounts: Accounts, plan: Plan, name: str, digests: Any) -> None:
+    def enter(self, accounts: Accounts, plan: Plan, name: str, digests: Any, named: bool = True) -> None:
         """Reserve the whole plan, or take over the reservation of the run that is resumed."""
         self._agree("plan", hashlib.sha256(json.dumps(plan.to_json(), sort_keys=True).encode()).hexdigest())
         self._agree("data", fingerprint(digests, self.manifest["run"]))
@@ -105,20 +105,20 @@ class Job:
         elif not accounts.throw_away and (self.folder / "checkpoint.safetensors").exists():
             raise OverBudget(f"The ledger does not know the run {self.folder.name}; give the --ledger it began with.")
         else:
-            self._reserve(accounts, plan, name, digests)
+            self._reserve(accounts, plan, name, digests, named)
 
     def _agree(self, what: str, found: str) -> None:
         if self.manifest[what] not in (None, found):
             raise InputError(f"The {what} changed since the run {self.folder.name} began; start a new run.")
         self.manifest[what] = found
 
-    def _reserve(self, accounts: Accounts, plan: Plan, name: str, digests: Any) -> None:
+    def _reserve(self, accounts: Accounts, plan: Plan, name: str, digests: Any, named: bool) -> None:
         def cost(relation: Any) -> Cost:
             return cost_of(plan, relation)
 
         accounts.reserve(
             name=name, digests=digests, budget=plan.budget, cost=cost, plan_json=json.dumps(plan.to_json()),
-            method=plan.method, reservation=Reservation(self.manifest["run"], self.manifest["token"]),
+            method=plan.method, reservation=Reservation(self.manifest["run"], self.manifest["token"]), named=named,
         )  # fmt: skip
 
     def _take_over(self, accounts: Accounts) -> None:
