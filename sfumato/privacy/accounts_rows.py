@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from sfumato.accounting.budget import Budget, Relation, Unit
 from sfumato.errors import InputError
 from sfumato.privacy.accounts_filter import Past, composed, remaining, spent
+
+RETURNED = "(SELECT run FROM runs WHERE status = 'returned')"
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,28 @@ def add_total(db: sqlite3.Connection, account: Account, total: Budget, source: s
     )
 
 
+def opened_again(db: sqlite3.Connection, account: Account, budget: Budget) -> Account:
+    """The account; where all its runs were given back and no custodian spoke, the next run is the first again."""
+    sources = "SELECT source FROM totals WHERE account = ? ORDER BY total DESC LIMIT 1"
+    charges = f"SELECT 1 FROM charges WHERE account = ? AND run NOT IN {RETURNED}"
+    if db.execute(sources, (account.id,)).fetchone() != ("first run",) or db.execute(charges, (account.id,)).fetchone():
+        return account
+    if account.total != budget:
+        add_total(db, account, budget, "first run")
+    return replace(account, total=budget)
+
+
 def enrol(db: sqlite3.Connection, account: Account) -> None:
     """Add the given fingerprints to an account."""
     db.execute("INSERT OR IGNORE INTO fingerprints (print, account) SELECT print, ? FROM temp.given", (account.id,))
 
 
 def past_runs(db: sqlite3.Connection, account: Account, total: Budget) -> list[Past]:
-    """All runs charged to an account, reserved or committed, as `total` sees them."""
+    """All runs charged to an account, but for those that were given back, as `total` sees them."""
     found = db.execute(
         "SELECT costs.run, mu, slack, epsilon, delta, charges.relation FROM charges "
-        "LEFT JOIN costs ON costs.run = charges.run AND costs.relation = ? WHERE account = ? ORDER BY charges.rowid",
+        "LEFT JOIN costs ON costs.run = charges.run AND costs.relation = ? "
+        f"WHERE account = ? AND charges.run NOT IN {RETURNED} ORDER BY charges.rowid",
         (total.relation, account.id),
     ).fetchall()
     return [_past(account, total, *row) for row in found]
@@ -88,7 +102,7 @@ def _past(
 
 def units(db: sqlite3.Connection, account: Account) -> set[str]:
     """Units of the runs charged to an account."""
-    query = "SELECT DISTINCT unit FROM charges JOIN runs USING (run) WHERE account = ?"
+    query = "SELECT DISTINCT unit FROM charges JOIN runs USING (run) WHERE account = ? AND status != 'returned'"
     return {unit for (unit,) in db.execute(query, (account.id,))}
 
 

@@ -20,8 +20,15 @@ from sfumato.errors import InputError
 Digests = npt.NDArray[np.uint8]
 
 APPLICATION = 0x53464D54  # "SFMT" in the file's header
-VERSION = 1
+VERSION = 2
 
+# reserved: charged, and no record was read; begun: a crossing may have been made; committed: finished; returned: given
+# back while it was reserved, so that it stays in the history and counts no more.
+RUNS = """(
+    run TEXT PRIMARY KEY, time TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL, method TEXT NOT NULL,
+    plan_json TEXT NOT NULL, status TEXT NOT NULL CHECK (status IN ('reserved', 'begun', 'committed', 'returned')),
+    token TEXT NOT NULL
+)"""
 SCHEMA = f"""
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
@@ -35,10 +42,7 @@ CREATE TABLE totals (
     epsilon REAL NOT NULL, delta REAL NOT NULL, relation TEXT NOT NULL, unit TEXT NOT NULL,
     source TEXT NOT NULL CHECK (source IN ('custodian', 'first run'))
 );
-CREATE TABLE runs (
-    run TEXT PRIMARY KEY, time TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL, method TEXT NOT NULL,
-    plan_json TEXT NOT NULL, status TEXT NOT NULL CHECK (status IN ('reserved', 'committed')), token TEXT NOT NULL
-);
+CREATE TABLE runs {RUNS};
 CREATE TABLE costs (  -- a relation that a run does not serve has NULLs
     run TEXT NOT NULL REFERENCES runs, relation TEXT NOT NULL, mu REAL CHECK (mu >= 0), slack REAL CHECK (slack >= 0),
     PRIMARY KEY (run, relation)
@@ -192,17 +196,36 @@ def _prepare(db: sqlite3.Connection, path: Path | None) -> bytes:
     """Set the connection up, check that this is a ledger we can read, and take its key."""
     if path is None:
         _fill(db)
-    for setting in ("foreign_keys = ON", "synchronous = EXTRA", "temp_store = MEMORY"):
+    for setting in ("synchronous = EXTRA", "temp_store = MEMORY"):
         db.execute(f"PRAGMA {setting}")
     if _value(db, "PRAGMA application_id") != APPLICATION:
         raise InputError(f"The file '{path}' is not a privacy ledger; name another file with --ledger.")
     if _value(db, "PRAGMA user_version") > VERSION:
         raise InputError(f"The privacy ledger '{path}' was made by a newer Sfumato; upgrade this one to use it.")
+    if _value(db, "PRAGMA user_version") < VERSION:
+        _migrate(db)
+    db.execute("PRAGMA foreign_keys = ON")  # off while a table that others refer to is made anew
     db.execute("CREATE TEMP TABLE given (print BLOB PRIMARY KEY) WITHOUT ROWID")
     key = _value(db, "SELECT max(key) FROM secret")
     if not isinstance(key, bytes) or len(key) != 32:
         raise InputError(f"The privacy ledger '{path}' is damaged, its key is missing; restore it from a copy.")
     return key
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    """Bring a ledger of version 1 up to date in one transaction; of two processes the second finds it done."""
+    with _all_or_nothing(db, "BEGIN IMMEDIATE"):
+        if _value(db, "PRAGMA user_version") >= VERSION:
+            return
+        # Nobody can prove of an old reservation that nothing crossed: it counts as begun, and stays spent.
+        db.execute(f"CREATE TABLE runs_2 {RUNS}")
+        db.execute(
+            "INSERT INTO runs_2 SELECT run, time, name, unit, method, plan_json, "
+            "CASE status WHEN 'reserved' THEN 'begun' ELSE status END, token FROM runs ORDER BY rowid"
+        )
+        db.execute("DROP TABLE runs")
+        db.execute("ALTER TABLE runs_2 RENAME TO runs")
+        db.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _value(db: sqlite3.Connection, query: str) -> Any:

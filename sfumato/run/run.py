@@ -112,6 +112,13 @@ class Run:
             self.check()
         self._keep(total, {name: value for name, value in state.items() if not isinstance(value, Held)})
 
+    def rounds(self, total: int) -> range:
+        """Round numbers of a loop over public or released values, which is made again when a run is resumed.
+
+        All of them; a rehearsal takes fewer.
+        """
+        return range(total)
+
     def _agreed(self, due: bool) -> bool:
         """Whether to save now: all ranks do it at the same step, and stop at the same step."""
         asked = self.ranks.sum(torch.tensor([self._stop.is_set(), due and self.ranks.first], dtype=torch.int64))
