@@ -12,8 +12,9 @@ import pytest
 from sfumato.accounting.budget import Budget, Relation
 from sfumato.accounting.gaussian import epsilon_of
 from sfumato.errors import InputError, SfumatoError
+from sfumato.privacy import accounts_schema
 from sfumato.privacy.accounts import Accounts, Cost, Reservation, default_path
-from sfumato.privacy.accounts_schema import fingerprints
+from sfumato.privacy.accounts_schema import APPLICATION, VERSION, fingerprints
 
 
 def cost(relation: Relation) -> Cost:
@@ -101,7 +102,7 @@ def test_another_program_s_database_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change, words", [
-    ("PRAGMA user_version = 2", "made by a newer Sfumato"),
+    ("PRAGMA user_version = 99", "made by a newer Sfumato"),
     ("DELETE FROM secret", "its key is missing"),
     ("DELETE FROM totals", "is damaged"),
     ("UPDATE totals SET relation = 'nobody'", "is damaged"),
@@ -211,3 +212,78 @@ def test_many_records_are_quick(tmp_path: Path) -> None:
         assert len(accounts.show("scans")["history"]) == 2
         with accounts._store.reading() as db:
             assert db.execute("SELECT count(*) FROM fingerprints").fetchone()[0] == 399_999
+
+
+VERSION_1 = """
+PRAGMA application_id = 1397116244;
+PRAGMA user_version = 1;
+CREATE TABLE secret (key BLOB NOT NULL CHECK (length(key) = 32));
+CREATE TABLE accounts (account INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, opened TEXT NOT NULL);
+CREATE TABLE fingerprints (
+    print BLOB NOT NULL, account INTEGER NOT NULL REFERENCES accounts, PRIMARY KEY (print, account)
+) WITHOUT ROWID;
+CREATE TABLE totals (
+    total INTEGER PRIMARY KEY, account INTEGER NOT NULL REFERENCES accounts, time TEXT NOT NULL,
+    epsilon REAL NOT NULL, delta REAL NOT NULL, relation TEXT NOT NULL, unit TEXT NOT NULL,
+    source TEXT NOT NULL CHECK (source IN ('custodian', 'first run'))
+);
+CREATE TABLE runs (
+    run TEXT PRIMARY KEY, time TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL, method TEXT NOT NULL,
+    plan_json TEXT NOT NULL, status TEXT NOT NULL CHECK (status IN ('reserved', 'committed')), token TEXT NOT NULL
+);
+CREATE TABLE costs (
+    run TEXT NOT NULL REFERENCES runs, relation TEXT NOT NULL, mu REAL CHECK (mu >= 0), slack REAL CHECK (slack >= 0),
+    PRIMARY KEY (run, relation)
+);
+CREATE TABLE charges (
+    account INTEGER NOT NULL REFERENCES accounts, run TEXT NOT NULL REFERENCES runs,
+    epsilon REAL NOT NULL, delta REAL NOT NULL, relation TEXT NOT NULL, PRIMARY KEY (account, run)
+);
+"""
+
+
+def old_ledger(path: Path) -> None:
+    """A ledger as the first version left it, with one run under way and one finished."""
+    assert APPLICATION == 1397116244
+    db = sqlite3.connect(path, isolation_level=None)
+    db.executescript(VERSION_1)
+    db.execute("INSERT INTO secret VALUES (?)", (bytes(32),))
+    db.execute("INSERT INTO accounts VALUES (1, 'scans', '2025-01-01T00:00:00Z')")
+    db.execute(
+        "INSERT INTO totals VALUES (1, 1, '2025-01-01T00:00:00Z', 5.0, 1e-5, 'add-remove', 'record', 'custodian')"
+    )
+    for run, status in (("a", "reserved"), ("b", "committed")):
+        row = (run, "2025-01-01T00:00:00Z", "scans", "record", "m", "{}", status, f"token of {run}")
+        db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        db.execute("INSERT INTO costs VALUES (?, 'add-remove', 0.1, 0.0)", (run,))
+        db.execute("INSERT INTO charges VALUES (1, ?, 0.3, 1e-5, 'add-remove')", (run,))
+    db.close()
+
+
+def test_an_old_ledger_is_kept_and_its_reservations_stay_spent(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    old_ledger(path)
+    for _ in range(2):  # the second time there is nothing to do
+        with Accounts(path) as accounts:
+            shown = accounts.show("scans")
+            assert [(run["run"], run["status"]) for run in shown["history"]] == [("a", "begun"), ("b", "committed")]
+            assert shown["spent"] == pytest.approx(epsilon_of(1e-5, 0.1 * 2**0.5)) and accounts.unbegun() == []
+            assert not accounts.give_back("a", "token of a")
+    with Accounts(path) as accounts:
+        made = reserve(accounts)
+        accounts.resume("a", "token of a", "fresh")
+        assert accounts.give_back(made.run, made.token) and accounts.holds("a", "fresh")
+        with accounts._store.reading() as db:
+            assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+            assert db.execute("PRAGMA foreign_keys").fetchone() == (1,)
+            assert db.execute("PRAGMA user_version").fetchone() == (VERSION,)
+
+
+def test_a_migration_that_is_stopped_leaves_the_old_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.sqlite"
+    old_ledger(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(accounts_schema, "RUNS", "(nonsense")
+    with pytest.raises(InputError):
+        Accounts(path)
+    assert path.read_bytes() == before

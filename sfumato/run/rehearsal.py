@@ -16,20 +16,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sfumato.errors import InputError, SfumatoError
+from sfumato.generators.base import settled_briefly
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Plan
 from sfumato.run.run import Run
 
 RECORDS = 12
-IMAGES = 4  # that a generator makes at the end
+IMAGES = 2  # that a generator makes at the end
+PARTS = 8  # of held ones on a CPU; elsewhere a block of them, which is what must fit into memory
 USES = 8  # of one crossing, once all of them were tried
 UPDATES = 1  # of held parts between two questions
 
@@ -47,7 +49,7 @@ class Stage:
         self.spec, self.ledger = plan.data, Ledger(plan)
         box = made_up(plan.data, np.random.default_rng(0), RECORDS).box(plan.data)
         self._real = Barrier(box, plan.data, self.ledger, device=run.device, microbatch=run.microbatch)
-        self.noise, self._later = self._real.noise, later
+        self.noise, self._later, self._device = self._real.noise, later, run.device
         self._asked: Counter[str] = Counter()
         self._updates = 0
 
@@ -57,8 +59,9 @@ class Stage:
         return all(used or name in self._later for name, used in self.ledger.used.items())
 
     def hold(self, recipe: Any, parts: int) -> Any:
-        """As a barrier does."""
-        return self._real.hold(recipe, parts)
+        """As a barrier does, for as many parts as are worked on at once; on a CPU that would take minutes."""
+        some = PARTS if self._device == "cpu" else recipe.block(parts, self._device)
+        return self._real.hold(recipe, max(1, min(parts, some)))
 
     def train(self, held: Any, *public: Any) -> None:
         """As a barrier does, but no long warm-up: a second update shows nothing that the first did not."""
@@ -81,6 +84,8 @@ class Rehearsing(Run):
 
     complete: Callable[[], bool] = field(default=lambda: True)
 
+    previews: ClassVar[bool] = False
+
     def steps(self, total: int, **state: Any) -> Iterator[int]:
         """One or two step numbers."""
         yield from range(min(1, total))
@@ -100,7 +105,7 @@ def rehearse(
 
     `later` names crossings that `after` makes.
     """
-    with trying(plan, run.device, run.microbatch):
+    with trying(plan, run.device, run.microbatch), settled_briefly():
         stage = Stage(plan, run, later)
         brief = Rehearsing(device=run.device, seed=run.seed, microbatch=run.microbatch, ledger=stage.ledger,
                            complete=lambda: stage.complete)  # fmt: skip

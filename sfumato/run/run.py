@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -54,6 +54,8 @@ class Run:
     ledger: Any = None  # of privacy.ledger.Ledger: its counts travel in the checkpoint
     owned: Callable[[], None] = lambda: None  # raises when this run was resumed elsewhere
     ranks: Any = field(default_factory=Alone)  # of privacy.ranks: the processes that carry out this run together
+
+    previews: ClassVar[bool] = True  # whether grids of samples are taken on the way
 
     def __post_init__(self) -> None:
         self.device = pick_device(self.device)
