@@ -371,7 +371,11 @@ def _rebuilt(
         raise InputError(f"The measurement in {folder} fixes {', '.join(fixed)}; leave it out of --set.")
     weights = labels["weights"] and tuple(labels["weights"])
     prior = LabelPrior(labels["kind"], weights, 0.5 if labels["kind"] == "private" else None)
-    method = cls(**(made["settings"] | parse(cls, changes)), labels=prior)
+    given = made["settings"] | parse(cls, changes)
+    try:
+        method = cls(**given, labels=prior)
+    except ValueError as error:
+        raise InputError(str(error)) from error
     data = made["data"] | {"shape": tuple(made["data"]["shape"]), "classes": tuple(made["data"]["classes"])}
     return method, DataSpec(**data | {"unit": Unit(data["unit"])}), make_budget(**made["budget"])
 

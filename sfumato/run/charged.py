@@ -14,7 +14,7 @@ from sfumato.errors import InputError, Interrupted, SfumatoError, Unfinished
 from sfumato.privacy.accounts import Accounts, default_path
 from sfumato.privacy.charge import account_name, digests_of
 from sfumato.privacy.plan import Plan
-from sfumato.run.job import Job
+from sfumato.run.job import Job, unless_refused
 from sfumato.types import DataSpec
 
 
@@ -84,7 +84,8 @@ def charged(
     What fails before the first crossing gives the reservation back. What fails later leaves it spent, and never ends
     as a wrong input would: exit status 2 means that nothing was spent.
     """
-    accounts = open_accounts(box.spec, ledger)
+    with unless_refused(job):
+        accounts = open_accounts(box.spec, ledger)
     try:
         give_back_unbegun(accounts)
         _enter(job, accounts, plan, box)
