@@ -12,9 +12,9 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -80,17 +80,13 @@ class Stage:
 
 @dataclass
 class Rehearsing(Run):
-    """A run that takes the first step of each loop, and the last one where a crossing is still to be tried."""
-
-    complete: Callable[[], bool] = field(default=lambda: True)
+    """A run that takes the first step of each loop, and of each stage of it."""
 
     previews: ClassVar[bool] = False
 
-    def steps(self, total: int, **state: Any) -> Iterator[int]:
-        """One or two step numbers."""
-        yield from range(min(1, total))
-        if total > 1 and not self.complete():
-            yield total - 1
+    def steps(self, total: int, *, stages: Sequence[int] = (), **state: Any) -> Iterator[int]:
+        """The first step numbers."""
+        yield from sorted({step for step in (0, *stages) if step < total})
 
     def rounds(self, total: int) -> range:
         """One round of a loop over public or released values."""
@@ -107,8 +103,7 @@ def rehearse(
     """
     with trying(plan, run.device, run.microbatch), settled_briefly():
         stage = Stage(plan, run, later)
-        brief = Rehearsing(device=run.device, seed=run.seed, microbatch=run.microbatch, ledger=stage.ledger,
-                           complete=lambda: stage.complete)  # fmt: skip
+        brief = Rehearsing(device=run.device, seed=run.seed, microbatch=run.microbatch, ledger=stage.ledger)
         try:
             learned = method.learn(stage, brief, **({} if public is None else {"public": public}))
         except _Seen:

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -93,8 +93,10 @@ class Run:
             self.save()
         return self.kept[name].to(self.device)
 
-    def steps(self, total: int, **state: Any) -> Iterator[int]:
+    def steps(self, total: int, *, stages: Sequence[int] = (), **state: Any) -> Iterator[int]:
         """Step numbers from where the run stands; `state` is restored first and saved on the way.
+
+        `stages` are the steps at which something else begins, which a rehearsal takes too.
 
         Each value of `state` has state_dict and load_state_dict, or is a handle on held parts. Ctrl-C ends the run
         after the current step, with a checkpoint.
