@@ -21,10 +21,12 @@ from test_contract import TINY
 
 from sfumato import api
 from sfumato.cli import VERBS
+from sfumato.errors import InputError
 from sfumato.evaluate.publish import publish_accuracy
 from sfumato.evaluate.stacked import Recipe
 from sfumato.methods import TABLE, Method, load_class
 from sfumato.privacy.barrier import Barrier
+from sfumato.run.charged import Charge
 from sfumato.run.rehearsal import Stage
 
 SMALL = ("--set", "features=20", "--set", "steps=2", "--set", "batch=4", "--set", "latent=4", "--set", "width=8")
@@ -310,3 +312,28 @@ def test_a_ledger_that_was_not_there_is_not_made(places, monkeypatch, tmp_path):
     monkeypatch.setattr("sfumato.api.audit_first", lambda *_: None)
     nothing_spent(*tiny("dpaf", places, conv1="public"))
     assert state()[0] is None
+
+
+@pytest.mark.parametrize("verb", SPENDING)
+@pytest.mark.parametrize("fault", [InputError("No."), MemoryError(), OSError(28, "No space left", "/full/disk")])
+def test_what_fails_after_the_first_crossing_has_another_status(places, unaudited, monkeypatch, verb, fault):
+    def failed(*_: object) -> Any:
+        raise fault
+
+    monkeypatch.setattr(Charge, "others", failed)  # asked for the statement, when all has crossed
+    before = state()
+    status, _, err = call(*base(verb, places))
+    assert status == 6 and "stays spent" in err and state() != before, (status, err)
+    assert ("--resume" in err) == (verb in ("synthesize", "train-classifier"))
+
+
+def test_the_budget_shows_what_was_given_back_and_does_not_count_it(places, unaudited, monkeypatch):
+    def failed(*_: object) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "_barrier", failed)
+    status, _, err = call(*base("synthesize", places))
+    assert status == 130 and "given back" in err
+    status, out, _ = call("budget", places.data)
+    assert status == 0 and "epsilon 0 by 0 runs" in out and "returned" in out
+    assert state()[1] == []
