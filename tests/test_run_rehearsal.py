@@ -64,6 +64,14 @@ def test_private_first_layers_and_the_game_after_them_are_both_tried():
     assert all(tried[0].values()) and set(tried[0]) == set(plan.crossings)
 
 
+def test_records_are_worked_on_although_a_sampler_would_hardly_draw_one(monkeypatch):
+    method, read, rows = load_class(find("dpdm"))(**TINY["dpdm"]), Records.read, []
+    plan = make_plan(replace(method, draft=0.0), replace(SPEC, records=1_000_000), Budget(2.0))
+    monkeypatch.setattr(Records, "read", lambda self, drawn: rows.append(len(drawn)) or read(self, drawn))
+    rehearse(replace(method, draft=0.0), plan, Run(device="cpu"))
+    assert sum(rows) >= RECORDS
+
+
 def test_public_data_reach_the_rehearsal():
     images = Images(np.zeros((9, 1, 6, 6), np.uint8), np.arange(9) % 3, SPEC.classes)
     method = load_class(find("dpdm"))(**TINY["dpdm"])
