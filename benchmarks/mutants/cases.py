@@ -1,0 +1,48 @@
+"""Methods with small settings that many mutants share."""
+
+from __future__ import annotations
+
+from benchmarks.mutants.mutant import Case
+
+MERF = Case("dp-merf", {"features": 20, "steps": 2})
+MERF_WIDE = Case("dp-merf", {"steps": 2})
+MERF_LABELS = Case("dp-merf", {"features": 20, "steps": 2}, labels="private:0.2")
+MERF_PERSON = Case("dp-merf", {"features": 20, "steps": 2}, person=True)
+MERF_HIDDEN = Case("dp-merf", {"features": 20, "steps": 2}, count_public=False)
+PEARL = Case("pearl", {"frequencies": 10, "steps": 2})
+HERMITE = Case("dp-hp", {"steps": 2, "groups": 4})
+TANGENT = Case("dp-ntk", {"hidden": 4, "steps": 2})
+SLICES = Case("dp-swd", {"slices": 4, "bins": 8, "steps": 2})
+MEPF = Case("dp-mepf", {"network": "random", "steps": 2})
+P3GM = Case("p3gm", {"steps": 20, "rounds": 2})
+DATALENS = Case("datalens", {"topk": 10})
+DATALENS_SET = Case("datalens", {"topk": 10}, relation="replace-one")
+DATALENS_PERSON = Case("datalens", {"topk": 10}, person=True)
+KERNELS = Case("datalens", {"topk": 10, "critic": "kernel", "critic_norm": False})
+GPATE = Case("g-pate", {"steps": 20, "dimensions": 3})
+PATEGAN = Case("pate-gan", {"steps": 20})
+GSWGAN = Case("gs-wgan", {"steps": 20, "teachers": 8})
+DPGAN = Case("dpgan", {"steps": 50, "batch": 15})
+DPGAN_LAYERS = Case("dpgan", {"steps": 50, "batch": 15, "clipping": "layers"})
+DPGAN_AUTOMATIC = Case("dpgan", {"steps": 50, "batch": 15, "clipping": "automatic"})
+DPGAN_PENALTY = Case("dpgan", {"steps": 50, "batch": 15, "loss": "wgan", "penalty": 10.0})
+DPDM = Case("dpdm", {"steps": 50})
+DPDM_RARE = Case("dpdm", {"steps": 50, "batch": 2})
+VAE = Case("dp-vae", {"steps": 50})
+VAE_MIXTURE = Case("dp-vae", {"steps": 50, "components": 2, "rounds": 2})
+FLOW = Case("dp-nf", {"steps": 50, "frequencies": 4})
+SINKHORN = Case("dp-sinkhorn", {"steps": 50, "batch": 15, "fakes": 4})
+PRIVATE_SET = Case("private-set", {"rounds": 5, "outer": 2, "batches": 5, "batch": 15})
+NDPDC = Case("ndpdc", {"steps": 50, "batch": 15})
+EVOLUTION = Case("private-evolution", {"rounds": 4, "each": 4})
+DPAF = Case("dpaf", {"batch": 10, "mu": 2})
+DPAF_ONE = Case("dpaf", {"batch": 10, "mu": 1})
+CLASSIFIER = Case("classifier", {"network": "linear", "batch": 15}, verb="train-classifier")
+CLASSIFIER_TOP = Case("classifier", {"network": "linear", "batch": 15, "k": 0.5}, verb="train-classifier")
+CLASSIFIER_COUNT = Case("classifier", {"network": "linear", "batch": 15, "k": 0.5, "by": "dimension"},
+                        verb="train-classifier")  # fmt: skip
+SYNTHESIZE = Case("dp-merf", {"features": 20, "steps": 2}, verb="synthesize")
+SYNTHESIZE_HIDDEN = Case("dp-merf", {"features": 20, "steps": 2}, verb="synthesize", count_public=False)
+TUNE = Case("dp-merf", {"features": 20, "steps": 2}, verb="tune")
+PUBLISH = Case("", {}, verb="publish")
+DPAF_SIGNS = Case("dpaf", {"batch": 10, "mu": 2, "signs": True})
