@@ -26,8 +26,13 @@ def test_there_are_enough_of_every_kind():
 
 
 def test_a_mutant_that_no_longer_applies_is_told():
-    gone = Mutant("gone", "noise", "Nothing.", (Case("dp-merf"),), (Edit("chance.py", "no such text", ""),
-                                                                    Edit("no_such.py", "", "")))  # fmt: skip
+    gone = Mutant(
+        "gone",
+        "noise",
+        "Nothing.",
+        (Case("dp-merf"),),
+        (Edit("chance.py", "no such text", ""), Edit("no_such.py", "", "")),
+    )
     assert gone.problems() == ["its text occurs 0 times in chance.py", "no_such.py is not there"]
     assert look_at(None, gone, 0)["verdict"] == "stale"
 

@@ -17,8 +17,10 @@ from benchmarks.mutants.shadow import Shadow
 
 LIMITS = {0: 180.0, 1: 400.0, 2: 900.0}  # seconds of one audit
 # Errors of a mutant that was written badly, and not of one that the auditors refused.
-SLIPS = re.compile(r"\b(NameError|AttributeError|TypeError|ImportError|ModuleNotFoundError|UnboundLocalError|"
-                   r"FrozenInstanceError)\b")  # fmt: skip
+SLIPS = re.compile(
+    r"\b(NameError|AttributeError|TypeError|ImportError|ModuleNotFoundError|UnboundLocalError|"
+    r"FrozenInstanceError)\b"
+)
 Row = dict[str, Any]
 
 
@@ -87,8 +89,18 @@ def _said(row: Row) -> str:
 
 def look_at(shadow: Shadow, mutant: Mutant, level: int) -> Row:
     """Level 0 first; the higher ones where it saw nothing."""
-    row: Row = {"id": mutant.id, "kind": mutant.kind, "what": mutant.what, "verdict": "missed", "level": None,
-                "check": "", "detail": "", "case": "", "reached": None, "seconds": 0.0}  # fmt: skip
+    row: Row = {
+        "id": mutant.id,
+        "kind": mutant.kind,
+        "what": mutant.what,
+        "verdict": "missed",
+        "level": None,
+        "check": "",
+        "detail": "",
+        "case": "",
+        "reached": None,
+        "seconds": 0.0,
+    }
     if problems := mutant.problems():
         return row | {"verdict": "stale", "detail": "; ".join(problems)}
     for at in sorted({0, level}):
@@ -104,8 +116,11 @@ def _judged(mutant: Mutant, case: Case, found: dict[str, Any], before: Row) -> R
     if "error" in found:
         return {"verdict": "error", "detail": found["error"], "case": str(case)}
     (report,) = found["reports"]
-    told = {"seconds": before["seconds"] + found["seconds"], "case": str(case),
-            "reached": found["reached"] if before["reached"] is not True else True}  # fmt: skip
+    told = {
+        "seconds": before["seconds"] + found["seconds"],
+        "case": str(case),
+        "reached": found["reached"] if before["reached"] is not True else True,
+    }
     failed = [r for r in report["rows"] if r["verdict"] == "fail"]
     if not failed:
         return told | {"detail": report["note"] or before["detail"]}
@@ -114,8 +129,13 @@ def _judged(mutant: Mutant, case: Case, found: dict[str, Any], before: Row) -> R
         return told | {"verdict": "broken", "check": failed[0]["check"], "detail": failed[0]["detail"]}
     first = next(r for r in failed if r not in slips) if not mutant.refusal else failed[0]
     checks = sorted({r["check"].split(": ")[-1] for r in failed})
-    return told | {"verdict": "caught", "check": first["check"], "level": first["level"], "detail": first["detail"],
-                   "checks": checks}  # fmt: skip
+    return told | {
+        "verdict": "caught",
+        "check": first["check"],
+        "level": first["level"],
+        "detail": first["detail"],
+        "checks": checks,
+    }
 
 
 def _show(rows: Sequence[Row]) -> None:
@@ -143,8 +163,12 @@ def _twins(shadow: Shadow, chosen: Sequence[Mutant], level: int, seeds: int, pla
     rows, began = [], time.monotonic()
     for number, (name, edits, case) in enumerate(asked, 1):
         found = shadow.audit(edits, case, level, range(seeds), LIMITS[level] * max(1, seeds / 4))
-        refused = [(r["seed"], x["check"], x["detail"]) for r in found.get("reports", []) for x in r["rows"]
-                   if x["verdict"] == "fail"]  # fmt: skip
+        refused = [
+            (r["seed"], x["check"], x["detail"])
+            for r in found.get("reports", [])
+            for x in r["rows"]
+            if x["verdict"] == "fail"
+        ]
         rows.append({"name": name, "refused": refused, "error": found.get("error"), "reached": found.get("reached")})
         left = (time.monotonic() - began) / number * (len(asked) - number)
         said = found.get("error") or (f"REFUSED {refused[0]}" if refused else "passes")

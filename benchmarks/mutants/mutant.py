@@ -8,9 +8,26 @@ from pathlib import Path
 from typing import Any
 
 KINDS = (
-    "noise", "clipping", "sums", "sampling", "place", "partition", "teachers", "state", "flow", "leaves", "facade",
-    "labels", "person", "relation", "sparse", "paths", "tune", "classify", "publish",
-)  # fmt: skip
+    "noise",
+    "clipping",
+    "sums",
+    "sampling",
+    "place",
+    "partition",
+    "teachers",
+    "state",
+    "flow",
+    "leaves",
+    "facade",
+    "labels",
+    "person",
+    "relation",
+    "sparse",
+    "paths",
+    "tune",
+    "classify",
+    "publish",
+)
 PACKAGE = Path(__file__).resolve().parents[2] / "sfumato"
 
 

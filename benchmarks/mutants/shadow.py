@@ -27,9 +27,11 @@ class Shadow:
         self.root = Path(self._folder.name)
         self._now, self._changes = float(int(time.time())), 0
         _copy(PACKAGE, self.root / "sfumato")
+        self._server = self._served()
 
     def close(self) -> None:
-        """Remove it."""
+        """End the process that audits, and remove the copy."""
+        self._server.communicate()
         self._folder.cleanup()
 
     def audit(
@@ -40,8 +42,9 @@ class Shadow:
         for file, text in texts.items():
             self._write(file, text)
         try:
-            return self._run({"case": case.to_json(), "level": level, "seeds": list(seeds), "lines": lines_of(edits)},
-                             limit)  # fmt: skip
+            return self._run(
+                {"case": case.to_json(), "level": level, "seeds": list(seeds), "lines": lines_of(edits)}, limit
+            )
         finally:
             for file in texts:
                 self._write(file, (PACKAGE / file).read_text())
@@ -54,23 +57,40 @@ class Shadow:
         os.utime(path, (self._now + self._changes,) * 2)
 
     def _run(self, asked: dict[str, Any], limit: float) -> dict[str, Any]:
-        answer = self.root / "answer.json"
+        answer, log = self.root / "answer.json", self.root / "log.txt"
         answer.unlink(missing_ok=True)
-        home = self.root / "home"
-        home.mkdir(exist_ok=True)
-        environment = {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": f"{self.root}{os.pathsep}{ROOT}",
-                       "XDG_STATE_HOME": str(home), "XDG_DATA_HOME": str(home)}  # fmt: skip
-        command = [sys.executable, "-m", "benchmarks.mutants.look", json.dumps(asked), str(answer)]
-        try:
-            ended = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True,
-                                   timeout=limit, stdin=subprocess.DEVNULL)  # fmt: skip
-        except subprocess.TimeoutExpired:
+        self._ask(asked | {"answer": str(answer), "log": str(log), "limit": limit})
+        told = self._server.stdout.readline()  # type: ignore[union-attr]
+        if not told:
+            raise RuntimeError("Expected the process that audits to go on, found that it ended.")
+        if json.loads(told)["status"] == "late":
             return {"error": f"took more than {limit:g} s"}
         if answer.is_file():
             found: dict[str, Any] = json.loads(answer.read_text())
             return found
-        last = (ended.stderr.strip().splitlines() or [f"status {ended.returncode}"])[-1]
-        return {"error": last[:300]}
+        last = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
+        return {"error": (last or [f"status {told.strip()}"])[-1][:300]}
+
+    def _ask(self, asked: dict[str, Any]) -> None:
+        assert self._server.stdin is not None
+        self._server.stdin.write(json.dumps(asked) + "\n")
+        self._server.stdin.flush()
+
+    def _served(self) -> subprocess.Popen[str]:
+        home = self.root / "home"
+        home.mkdir()
+        environment = {
+            **os.environ,
+            **dict.fromkeys(THREADS, "1"),
+            "PYTHONPATH": str(ROOT),
+            "SFUMATO_RUNS": str(home),
+            "XDG_STATE_HOME": str(home),
+            "XDG_DATA_HOME": str(home),
+        }
+        command = [sys.executable, "-m", "benchmarks.mutants.look"]
+        return subprocess.Popen(
+            command, cwd=self.root, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
 
 def _copy(source: Path, target: Path) -> None:
