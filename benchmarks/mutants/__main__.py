@@ -18,8 +18,8 @@ from benchmarks.mutants.shadow import Shadow
 LIMITS = {0: 180.0, 1: 400.0, 2: 900.0}  # seconds of one audit
 # Errors of a mutant that was written badly, and not of one that the auditors refused.
 SLIPS = re.compile(
-    r"\b(NameError|AttributeError|TypeError|ImportError|ModuleNotFoundError|UnboundLocalError|"
-    r"FrozenInstanceError)\b"
+    r"\b(NameError|AttributeError|TypeError|ImportError|ModuleNotFoundError|UnboundLocalError|FrozenInstanceError)\b"
+    r"|must match the (size|shape)|shapes cannot be multiplied"
 )
 Row = dict[str, Any]
 
