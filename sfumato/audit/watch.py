@@ -12,6 +12,7 @@ import hashlib
 import io
 import logging
 import math
+import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sfumato.accounting.budget import Relation
 from sfumato.audit.steady import still, table_of
 from sfumato.audit.subject import Random
 from sfumato.data.private import PrivateImages, Records
@@ -105,11 +107,55 @@ class _Pixels:
 
 
 def made_up(spec: DataSpec, random: Random, units: int = 12) -> Made:
-    """A few records of the spec's shape, two a person where the unit is a person."""
-    persons = np.repeat(np.arange(units), 2) if spec.unit is Unit.PERSON else None
-    n = units if persons is None else len(persons)
-    images = random.integers(0, 256, (n, *spec.shape), dtype=np.uint8)
-    return Made(images, random.integers(0, len(spec.classes), n), persons)
+    """A few records of the spec's shape; where the unit is a person, two a person, in any order.
+
+    The first unit has a class of its own, where there are enough: it empties one when it leaves.
+    """
+    persons = random.permutation(np.repeat(np.arange(units), 2)) if spec.unit is Unit.PERSON else None
+    owner = np.arange(units) if persons is None else persons
+    images = random.integers(0, 256, (len(owner), *spec.shape), dtype=np.uint8)
+    others = max(1, len(spec.classes) - 1)
+    labels = np.where(owner == CHANGED, len(spec.classes) - 1, random.integers(0, others, len(owner)))
+    return Made(images, labels, persons)
+
+
+def with_unit(made: Made, unit: int, kind: str, spec: DataSpec, random: Random) -> Made:
+    """The records with those of one unit replaced by others of a kind."""
+    images, labels = made.images.copy(), made.labels.copy()
+    rows = np.flatnonzero(made.persons == unit) if made.persons is not None else np.array([unit])
+    for row in rows:
+        images[row] = _image(images, row, kind, random)
+        labels[row] = random.integers(0, len(spec.classes))
+    return replace(made, images=images, labels=labels)
+
+
+def _image(images: np.ndarray, row: int, kind: str, random: Random) -> np.ndarray:
+    shape = images[row].shape
+    fresh = random.integers(0, 256, shape, dtype=np.uint8)
+    if kind == "opposite":
+        return 255 - images[row]
+    if kind == "tie":
+        return (np.indices(shape).sum(0) % 2 * 255).astype(np.uint8)
+    flat = {"zero": 0, "white": 255, "constant": 128}.get(kind)
+    if flat is not None:
+        return np.full(shape, flat, np.uint8)
+    return images[-1].copy() if kind == "duplicate" else fresh
+
+
+def without_unit(made: Made, unit: int) -> Made:
+    """The records without those of one unit; the others keep their order."""
+    gone = made.persons == unit if made.persons is not None else np.arange(len(made.labels)) == unit
+    persons = None if made.persons is None else np.unique(made.persons[~gone], return_inverse=True)[1]
+    return Made(made.images[~gone], made.labels[~gone], persons, np.delete(made.units, unit))
+
+
+def neighbours(made: Made, spec: DataSpec, seed: int) -> Iterator[tuple[str, Relation, Made]]:
+    """One unit made another, and one removed."""
+    other = with_unit(made, CHANGED, "zero", spec, np.random.default_rng(seed))
+    own = np.arange(len(made.labels)) == CHANGED if made.persons is None else made.persons == CHANGED
+    labels = (made.labels + own) % len(spec.classes)
+    yield "made constant and relabelled", Relation.REPLACE_ONE, replace(other, labels=labels)
+    yield "removed", Relation.ADD_REMOVE, without_unit(made, CHANGED)
 
 
 class Counting:
@@ -312,7 +358,7 @@ def learn(
     barrier = Watched(made, plan, tape=tape, device=device)
     run = Run(device=device, seed=seed, progress=Recorder(), ledger=barrier.ledger, most=STEPS)
     weights, error, left = None, None, {}
-    with _listening() as heard:
+    with listening() as heard:
         try:
             options = {} if public is None else {"public": public}
             net = method.learn(barrier.barrier, run, **options)
@@ -341,11 +387,18 @@ def _finished(net: Any, seed: int) -> dict[str, Any]:
     return left
 
 
+def _files() -> set[tuple[str, int]]:
+    """What lies in the working folder, and when it was written."""
+    with os.scandir() as entries:
+        return {(e.name, e.stat(follow_symlinks=False).st_mtime_ns) for e in entries if e.is_file()}
+
+
 @contextmanager
-def _listening() -> Iterator[dict[str, Any]]:
+def listening() -> Iterator[dict[str, Any]]:
     """Whatever is printed, logged or warned of."""
     out, err, lines = io.StringIO(), io.StringIO(), io.StringIO()
     handler, root, heard = logging.StreamHandler(lines), logging.getLogger(), {}
+    files = _files()
     root.addHandler(handler)
     try:
         with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings(record=True) as warned:
@@ -355,7 +408,7 @@ def _listening() -> Iterator[dict[str, Any]]:
         root.removeHandler(handler)
         said = [str(w.message) for w in warned]
         heard |= {"standard output": out.getvalue(), "standard error": err.getvalue()}
-        heard |= {"log lines": lines.getvalue(), "warnings": said}
+        heard |= {"log lines": lines.getvalue(), "warnings": said, "files in the working folder": _files() - files}
 
 
 def opened(plan: Plan, times: int = 1 << 40) -> Plan:
