@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -23,8 +24,9 @@ from sfumato.audit.batches import anything_subject, value_subject
 from sfumato.audit.bounds import SIGNIFICANCE
 from sfumato.audit.crossings import subject_of, wild_subject
 from sfumato.audit.examine import examine
+from sfumato.audit.forced import device_noise, paths
 from sfumato.audit.gradients import gradient_subject, loud_subject, memory_subject
-from sfumato.audit.inclusion import across
+from sfumato.audit.inclusion import across, singly
 from sfumato.audit.parts import turned_subject, votes_subject
 from sfumato.audit.report import Report
 from sfumato.audit.roads import roads
@@ -43,6 +45,7 @@ from sfumato.types import DataSpec, Images, Unit
 
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
 RUNS = 2000
+LONG = 24  # steps of a longer look
 
 
 def check(
@@ -78,7 +81,9 @@ def check(
         rows += [_kept(seen), _blind(method, plan, seen, seed, public)]
         rows += _paired(method, plan, made, seen, seed, public)
         rows.append(_one_too_many(method, plan, made, seed, public))
-    rows += [*across(plan), *_each(plan, seen, seed)]
+        rows += paths(method, plan, made, seen, seed, public, _sums) + device_noise(plan, random)
+        rows += _longer(method, plan, made, seed, public) if level >= 1 else []
+    rows += [*singly(plan), *across(plan), *_each(plan, seen, seed)]
     games = _games(plan, seen, random, level, draws, runs)
     rows += [Finding(n, 2 if n == "whole plan" else 1, g.ok, g.said(budget.delta)) for n, g in games]
     return Report(name, tuple(rows), tuple(games))
@@ -146,6 +151,14 @@ def _paired(method: Any, plan: Plan, made: Made, seen: Seen, seed: int, public: 
             return [*found, Finding("fixed tape", 0, False, said)]
         found.append(_sums(plan, seen, again, kind, relation))
     return [Finding("fixed tape", 0, True, "neighbours look the same under one tape of answers"), *found]
+
+
+def _longer(method: Any, plan: Plan, made: Made, seed: int, public: Any) -> list[Finding]:
+    """Neighbours once more over many steps: some mistakes wait."""
+    with patch("sfumato.audit.watch.STEPS", LONG), patch("sfumato.audit.watch.USES", LONG):
+        seen = learn(method, plan, made, seed=seed, public=public)
+        return [replace(f, check=f"{f.check}, {LONG} steps", level=1)
+                for f in _paired(method, plan, made, seen, seed, public)]  # fmt: skip
 
 
 def _sums(plan: Plan, seen: Seen, again: Seen, kind: str, relation: Relation) -> Finding:

@@ -60,6 +60,7 @@ def subject_of(asked: Asked, plan: Plan) -> Subject:
         pairs=lambda random: image_pairs(spec, random),
         exact=inside.exact,
         release=inside.release,
+        anew=inside.anew,
         projected=inside.projected,
         nothing=(None,),
         rows=inside.rows(spec, lambda made: _jacobian(asked.query, made, asked.public)),
@@ -155,6 +156,10 @@ class Around:
         """The noisy answer."""
         barrier = self._blind if made is None else self._barrier(made)
         return barrier.release(self._asked.name, self._asked.query, *self._asked.public).numpy()
+
+    def anew(self) -> Array:
+        """Noise of a barrier that was just made."""
+        return self._barrier(None).release(self._asked.name, self._asked.query, *self._asked.public).numpy()
 
     def projected(self, exact: Array, direction: Array, n: int) -> Array:
         """Draws along a direction."""

@@ -46,6 +46,7 @@ USES = 8  # releases of each crossing that are enough for a method with its own 
 HELD = 40  # releases of a crossing of held parts, which may ask one question at a time
 MOST = 200  # releases of one crossing, while another has not been seen
 MICROBATCH = 32
+RANKS: Any = None  # several of them, where that is forced
 CHANGED = 0  # the unit in which neighbours differ
 LOUD = 1e6  # factor on the losses of every other use, at which all gradients are clipped
 SAMPLED = 6  # images that a finished generator is asked for
@@ -251,14 +252,19 @@ Action = Opened | Trained | Asked
 class Watched:
     """Behind a barrier: passes each request on to a real one, writes it down, and answers from a fixed tape."""
 
-    def __init__(self, made: Made | None, plan: Plan, *, tape: int, uses: int = USES, device: str = "cpu") -> None:
+    def __init__(
+        self, made: Made | None, plan: Plan, *, tape: int, uses: int | None = None, device: str = "cpu"
+    ) -> None:
         self.spec, self.ledger = plan.data, Ledger(plan)
         box, names = (None, np.arange(0)) if made is None else (made.box(plan.data), made.units)
-        lot, hear = Told(names), self._hear
-        self._real = Inside(box, plan.data, self.ledger, device=device, microbatch=MICROBATCH, lot=lot, heard=hear)
+        self._ranks = None if RANKS is None else RANKS()
+        self._real = Inside(
+            box, plan.data, self.ledger, device=device, microbatch=MICROBATCH, ranks=self._ranks, lot=Told(names),
+            heard=self._hear,
+        )  # fmt: skip
         self._real.noise = self.noise = Counting(self._real.noise)  # type: ignore[assignment]
         self.barrier = Barrier.before(self)
-        self._tape, self._uses, self.charged = tape, uses, 0
+        self._tape, self._uses, self.charged = tape, USES, 0
         self.log: list[Action] = []
         self._tables: dict[str, tuple[Tensor, ...]] = {}
         self.shapes: list[tuple[str, tuple[int, ...]]] = []
@@ -291,7 +297,10 @@ class Watched:
         before, already = self._before(query), self.ledger.used.get(name, 0)
         if name not in self._tables:  # once: later, what was drawn already may depend on who took part
             self._tables[name] = table_of(query)
-        answer = self._real.release(name, _loud(query) if already % 2 else query, *public)
+        put = _loud(query) if already % 2 else query
+        if self._ranks is not None:
+            self._ranks.told_of(self._real.sums, name, put, 0, public)
+        answer = self._real.release(name, put, *public)
         used = self.ledger.used[name]
         # Each value of each question needs a noise value of its own, and each question a use.
         questions = query.queries if isinstance(query, PartSum) else 1
