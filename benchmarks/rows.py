@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 
 from sfumato import Budget, DataSpec, Run, load
+from sfumato.measure.gradients import ClippedGradient
 from sfumato.methods import TABLE, find, load_class
 from sfumato.privacy.bounds import BoundedSum
 from sfumato.recipes import RECIPES
@@ -66,13 +67,23 @@ def sampled(only: list[str]) -> Iterator[tuple[str, Any]]:
             yield row.name, method
 
 
-def precisions(method: Any) -> Iterator[tuple[str, Any, bool]]:
-    """Its name, the method so set, and whether convolutions may use TensorFloat-32, as they may by default."""
-    yield "as shipped", method, True
-    yield "without TF32", method, False
-    if "bfloat16" in {f.name for f in fields(method)}:
-        other = replace(method, bfloat16=not method.bfloat16)
-        yield "bfloat16" if other.bfloat16 else "float32", other, True
+def precisions(query: Any) -> Iterator[tuple[str, Any, bool]]:
+    """Its name, the question so set, and whether convolutions may use TensorFloat-32, as they may by default."""
+    yield "as shipped", query, True
+    yield "without TF32", query, False
+    if isinstance(query, ClippedGradient):
+        yield "bfloat16" if not query.bfloat16 else "float32", replace(query, bfloat16=not query.bfloat16), True
+
+
+@contextmanager
+def tf32(allowed: bool) -> Iterator[None]:
+    """Whether cuDNN may use TensorFloat-32; all else stays as it is in use."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
 
 
 def questions(method: Any, spec: DataSpec, device: str) -> dict[str, Any]:
@@ -136,20 +147,20 @@ def _apart() -> Any:
 
 
 def rows(only: list[str], device: str) -> Iterator[dict[str, Any]]:
-    """One line for each method, precision, image size and page."""
+    """One line for each method, image size, precision and page."""
     for name, method in sampled(only):
-        for precision, made, tf32 in precisions(method):
-            for size, spec in SPECS.items():
-                with torch.backends.cudnn.flags(allow_tf32=tf32):
-                    try:
-                        found = questions(made, spec, device)
-                    except Exception as error:
-                        yield {"method": name, "precision": precision, "images": size, "failed": f"{error!r}"[:200]}
-                        continue
-                    for crossing, asked in found.items():
+        for size, spec in SPECS.items():
+            try:
+                found = questions(method, spec, device)
+            except Exception as error:
+                yield {"method": name, "images": size, "failed": f"{error!r}"[:200]}
+                continue
+            for crossing, asked in found.items():
+                for precision, query, allowed in precisions(asked.query):
+                    line = {"method": name, "images": size, "crossing": crossing, "precision": precision}
+                    with tf32(allowed):
                         for page in SIZES[size]:
-                            moved = Page(asked, spec, device).moved(page)
-                            line = {"method": name, "precision": precision, "images": size, "crossing": crossing}
+                            moved = Page(replace(asked, query=query), spec, device).moved(page)
                             yield line | {"places of a page": page} | moved
 
 
@@ -212,7 +223,7 @@ def main() -> None:
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--against")
     parser.add_argument("--one")
-    parser.add_argument("--repeats", type=int, default=60)
+    parser.add_argument("--repeats", type=int, default=90)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.one:

@@ -115,18 +115,22 @@ def assist(
         run.ranks.wait()
 
 
-def audit_first(method: Method, plan: Plan, public: PublicImages | None) -> None:
-    """Refuse a method that is caught doing other than it declares; each kind of run is audited once a process."""
-    from sfumato.audit import level0
+def audit_first(
+    method: Method, plan: Plan, public: PublicImages | None, verb: str = "synthesize", device: str = "cpu"
+) -> None:
+    """Refuse a method that is caught doing other than it declares; each kind of run is audited once a process.
+
+    The audit itself is made in a process that does not hold the private set.
+    """
+    from sfumato.audit.apart import level0_apart
 
     shape = (plan.data.shape, len(plan.data.classes), plan.data.unit, plan.data.count_public, plan.budget.relation)
-    asked = (type(method), tuple(sorted(method.settings().items())), plan.labels["kind"], shape)
+    asked = (type(method), tuple(sorted(method.settings().items())), plan.labels["kind"], shape, verb, device)
     if asked in _AUDITED:
         return
-    report = level0(method.small(), plan.data, plan.budget, plan=plan, public=public)
-    failed = [row for row in report.rows if not row.ok]
-    if failed:
-        why = f"{failed[0].check}, {failed[0].detail}"
+    report = level0_apart(method, plan, public, verb=verb, device=device)
+    if report.failed:
+        why = f"{report.failed[0].check}, {report.failed[0].detail}"
         raise AuditFailed(f"{plan.method} is refused by its audit before anything is spent: {why}.")
     _AUDITED.add(asked)
 

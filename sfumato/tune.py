@@ -208,7 +208,7 @@ def tune_private(
         raise InputError("Expected a law that gives at least one run: geometric or logarithmic.")
     plans = plan_selection(methods, box.spec, budget, runs)
     for method, plan in zip(methods, plans, strict=True):
-        audit_first(method, make_plan(method, box.spec, budget), None)
+        audit_first(method, make_plan(method, box.spec, budget), None, "tune")
         if costly(box.spec, ledger):
             _rehearsed(method, plan, run, format)
     with charged(plans[0], box, Job.create({}, str(ledger) if ledger else None), ledger, resumable=False) as charge:

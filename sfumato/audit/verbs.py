@@ -25,7 +25,7 @@ from sfumato.accounting.budget import Budget
 from sfumato.audit.alike import alike
 from sfumato.audit.report import Report
 from sfumato.audit.subject import Finding
-from sfumato.audit.watch import STEPS, Made, Told, listening, made_up, neighbours
+from sfumato.audit.watch import MICROBATCH, STEPS, Made, Told, listening, made_up, neighbours
 from sfumato.data.private import records
 from sfumato.privacy.inside import Inside, Query
 from sfumato.privacy.ledger import Ledger
@@ -43,9 +43,9 @@ Flow = Callable[[Any, Run, Path], Any]
 
 def check_synthesize(
     method: Any, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0,
-    public: Any = None,
+    public: Any = None, plan: Any = None,
 ) -> Report:  # fmt: skip
-    """The whole of `synthesize`, on neighbours."""
+    """The whole of `synthesize`, on neighbours; `plan` is the one that would be made, where it is known."""
     from sfumato import api
 
     spec, budget = spec or SPEC, budget or Budget(4.0, unit=(spec or SPEC).unit)
@@ -56,12 +56,14 @@ def check_synthesize(
             method, box, budget, run, count=COUNT, public=public, out=place / "release", ledger=place / "ledger"
         ).images.pixels
 
-    return Report("synthesize", (*compared("synthesize", flow, spec, seed),))
+    with _planned(plan):
+        return Report("synthesize", (*compared("synthesize", flow, spec, seed),))
 
 
 def check_classifier(
-    classifier: Any, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0
-) -> Report:
+    classifier: Any, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0,
+    plan: Any = None,
+) -> Report:  # fmt: skip
     """The whole of `train-classifier`, on neighbours; the training itself is audited by `check`."""
     from sfumato.classify.train import train_classifier
 
@@ -71,12 +73,14 @@ def check_classifier(
         made = train_classifier(classifier, box, budget, run, out=place / "classifier", ledger=place / "ledger")
         return made.statement
 
-    return Report("train-classifier", (*compared("train-classifier", flow, spec, seed),))
+    with _planned(plan):
+        return Report("train-classifier", (*compared("train-classifier", flow, spec, seed),))
 
 
 def check_tune(
-    method: Any, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0
-) -> Report:
+    method: Any, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0,
+    plan: Any = None,
+) -> Report:  # fmt: skip
     """The whole of `tune --private`, on neighbours and with another number of runs; its score query like a method's."""
     from sfumato.accounting.selection import Runs
     from sfumato.tune import SCORE, plan_selection, tune_private
@@ -92,7 +96,8 @@ def check_tune(
         return found.images.pixels
 
     plan = plan_selection([method], spec, budget, runs)[0]
-    rows = compared("tune --private", flow, spec, seed, counts=(1, 3))
+    with patch("sfumato.tune.plan_selection", lambda *_: [plan]):
+        rows = [*compared("tune --private", flow, spec, seed, counts=(1, 3))]
     return Report("tune --private", (*rows, *_asked(plan, SCORE, method, seed)))
 
 
@@ -123,6 +128,15 @@ def check_publish(
     return Report("publish-accuracy", tuple(rows))
 
 
+@contextmanager
+def _planned(plan: Any) -> Iterator[None]:
+    """A flow that is given its plan: making one takes longer than all the rest."""
+    with ExitStack() as stack:
+        if plan is not None:
+            stack.enter_context(patch("sfumato.api.make_plan", lambda *_: plan))
+        yield
+
+
 def compared(verb: str, flow: Flow, spec: DataSpec, seed: int, counts: tuple[int, ...] = (1,)) -> Iterator[Finding]:
     """A flow on neighbours, and with other numbers of hidden runs, under one tape."""
     made = made_up(spec, np.random.default_rng(seed), UNITS)
@@ -143,7 +157,7 @@ def _left(flow: Flow, made: Made, spec: DataSpec, seed: int, count: int) -> dict
     """All that leaves one run of a flow: what it returns, shows, says and writes."""
     with tempfile.TemporaryDirectory() as folder, on_tape(made, count), listening() as heard:
         place, left = Path(folder), {}
-        run = Run(device="cpu", seed=seed, progress=Recorder(), most=STEPS)
+        run = Run(device="cpu", seed=seed, microbatch=MICROBATCH, progress=Recorder(), most=STEPS)
         try:
             left["result"] = flow(made.box(spec), run, place)
         except Exception as error:

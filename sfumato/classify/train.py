@@ -56,7 +56,7 @@ def train_classifier(
         ensure_free(out)
     if key is not None:
         read_key(key)
-    audit_first(classifier, plan, None)  # type: ignore[arg-type]
+    audit_first(classifier, plan, None, "train-classifier")  # type: ignore[arg-type]
     if costly(box.spec, ledger):
         rehearsed(classifier, plan, run, command=command, key=key, signer=signer)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))

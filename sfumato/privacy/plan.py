@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -94,6 +94,10 @@ class Plan:
         # Whoever is shown a plan may not change it.
         object.__setattr__(self, "crossings", MappingProxyType(dict(self.crossings)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return _rebuilt, (values | {"crossings": dict(self.crossings)},)
+
     def events(self, relation: Relation | None = None, used: Mapping[str, int] | None = None) -> tuple[AnyEvent, ...]:
         """Events of the whole plan, or of the part of one run that `used` counts."""
         relation = relation or self.budget.relation
@@ -159,6 +163,11 @@ class Plan:
             "deviations": list(self.deviations),
             "warnings": list(self.warnings),
         }
+
+
+def _rebuilt(values: dict[str, Any]) -> Plan:
+    """As another process takes it."""
+    return Plan(**values)
 
 
 def within(budget: Budget, make_plan: Callable[[float], Plan]) -> Plan:
