@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 
 from sfumato.accounting.budget import Budget, Relation
 from sfumato.audit.subject import Array, Pair, Random, Subject
+from sfumato.methods.base import Method
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.ledger import Ledger
@@ -28,11 +31,12 @@ class Bug:
 
     id: str
     name: str
-    build: Callable[[bool], Subject]
+    build: Callable[[bool], Subject | Method]
     by: tuple[str, ...] = ()  # none: a control, which must pass
     level: int = 1  # auditors are run up to here
     draws: int = 500
     runs: int = 800
+    where: Callable[[], AbstractContextManager[Any]] = nullcontext  # circumstances of the bug and of its twin
 
     @property
     def expected(self) -> str:
