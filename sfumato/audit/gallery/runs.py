@@ -190,7 +190,7 @@ def shapes(bug: bool) -> Method:
     bound = bound_for(1.0, 60)
 
     def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
-        features = torch.randn(barrier.spec.pixels, 2048, generator=run.generator("features"))
+        features = torch.randn(barrier.spec.pixels, 8192, generator=run.generator("features"))
         for _ in run.steps(STEPS, net=net):
             answer = barrier.release("signs", _Signs(features, bug, bound))
             net.images.data += 1e-3 * (features @ answer.float()).view(barrier.spec.shape)
