@@ -51,7 +51,8 @@ def synthesize(
     The plan is made, and an impossible one refused, before a record is read; the budget is reserved in the ledger of
     the data before the first crossing. With `out` the release is also written there. `resume` names a run that was
     stopped; everything else must then be as it was. `key` is a file to sign the release with. Before anything is
-    reserved, the method is audited on made-up records (level 0), and refused if it does what it does not declare.
+    reserved, the method is audited on made-up records (level 0), and refused if it does what it does not declare; then
+    it is rehearsed on such records with all that it needs, so that what is missing is missed before it costs.
 
     >>> from sfumato import DPMERF, Budget
     >>> release = synthesize(DPMERF(features=20, steps=2), "digits", Budget(epsilon=5), count=20)
@@ -60,7 +61,7 @@ def synthesize(
     """
     from sfumato.privacy.ledger import Ledger
     from sfumato.release.sign import read_key
-    from sfumato.run.charged import charged
+    from sfumato.run.charged import charged, costly
     from sfumato.run.job import Job
     from sfumato.run.run import Run
 
@@ -71,19 +72,22 @@ def synthesize(
     if key is not None:
         read_key(key)
     audit_first(method, plan, public)
+    if costly(box.spec, ledger):
+        rehearsed(method, plan, run, public, format=format, command=command, key=key, signer=signer)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     with charged(plan, box, job, ledger) as charge:
-        run = replace(run, folder=job.folder, ledger=Ledger(plan), owned=charge.check)
+        run = replace(run, folder=job.folder, ledger=Ledger(plan, charge.begin), owned=charge.check)
         run.ranks.told(str(job.folder))
         with run.interruptible():
             barrier = _barrier(box, run)
             generator = method.learn(barrier, run, public)
             run.ranks.wait()
+            run.finished()
             images = generator.sample(count, seed=run.seed)
             run.check()
         charge.check()
         stated = state(plan, barrier.noise, public, charge.others())
-        release = bundle(generator, images, stated, run.kept, run.pictures.get("strip"))
+        release = bundle(generator, images, stated, run.kept | run.made, run.pictures.get("strip"))
         if out is not None:
             _save(release, job, Path(out), format=format, command=command, key=key, signer=signer)
         charge.finish()
@@ -128,6 +132,19 @@ def audit_first(method: Method, plan: Plan, public: PublicImages | None) -> None
 
 
 _AUDITED: set[Any] = set()
+
+
+def rehearsed(method: Method, plan: Plan, run: Run, public: PublicImages | None, **writing: Any) -> None:
+    """Try all that a run needs on made-up records, down to the files of a release, before anything is reserved."""
+    from sfumato.run.rehearsal import IMAGES, elsewhere, rehearse
+
+    def after(stage: Any, generator: Any, run: Run) -> None:
+        stated = state(plan, stage.noise, public, None)
+        images = generator.sample(IMAGES, seed=run.seed)
+        with elsewhere() as folder:
+            bundle(generator, images, stated, run.kept, run.pictures.get("strip")).save(folder, **writing)
+
+    rehearse(method, plan, run, public, after=after)
 
 
 def make_plan(method: Method, spec: DataSpec, budget: Budget) -> Plan:
@@ -189,9 +206,10 @@ def budget_of(
 ) -> dict[str, Any]:
     """What the ledger knows of a data set; with `total`, the custodian's grant is set first."""
     from sfumato.privacy.charge import account_name, digests_of, is_named
-    from sfumato.run.charged import open_accounts
+    from sfumato.run.charged import give_back_unbegun, open_accounts
 
     with _box(data, **options) as box, open_accounts(box.spec, ledger) as accounts:
+        give_back_unbegun(accounts)
         name, digests = account_name(box), digests_of(box)
         if total is not None:
             accounts.set_total(name, digests, total, named=is_named(box))
@@ -355,7 +373,11 @@ def _rebuilt(
         raise InputError(f"The measurement in {folder} fixes {', '.join(fixed)}; leave it out of --set.")
     weights = labels["weights"] and tuple(labels["weights"])
     prior = LabelPrior(labels["kind"], weights, 0.5 if labels["kind"] == "private" else None)
-    method = cls(**(made["settings"] | parse(cls, changes)), labels=prior)
+    given = made["settings"] | parse(cls, changes)
+    try:
+        method = cls(**given, labels=prior)
+    except ValueError as error:
+        raise InputError(str(error)) from error
     data = made["data"] | {"shape": tuple(made["data"]["shape"]), "classes": tuple(made["data"]["classes"])}
     return method, DataSpec(**data | {"unit": Unit(data["unit"])}), make_budget(**made["budget"])
 

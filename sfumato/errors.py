@@ -33,6 +33,12 @@ class RankLost(SfumatoError):
     exit_code = 5
 
 
+class Unfinished(SfumatoError):
+    """A run failed after its first crossing: what was reserved stays spent, and the run can be resumed."""
+
+    exit_code = 6
+
+
 class Interrupted(SfumatoError):
     """Stopped by the user; a checkpoint is there to resume from."""
 

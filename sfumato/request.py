@@ -133,7 +133,7 @@ def plan_for(request: Request, spec: DataSpec) -> Plan:
 
 def carry_out(request: Request, progress: Silent | None = None) -> Release:
     """Synthesize as requested; a stopped run can be taken up by `resume`."""
-    from sfumato.run.job import Job
+    from sfumato.run.job import Job, unless_refused
 
     _check(request)
     with request.load(shown(progress)) as box:
@@ -142,7 +142,8 @@ def carry_out(request: Request, progress: Silent | None = None) -> Release:
         sign = str(Path(request.sign).absolute()) if request.sign else None
         places = {"data": absolute(request.data), "ledger": ledger, "out": str(Path(request.out).absolute())}
         kept = asdict(request) | places | {"sign": sign}
-        return _go(Request(**kept), box, Job.create(kept, ledger), progress)
+        with unless_refused(Job.create(kept, ledger)) as job:
+            return _go(Request(**kept), box, job, progress)
 
 
 def resume(run: str, progress: Silent | None = None) -> tuple[Request, Release]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from sfumato.types import DataSpec, Images
 if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
     from sfumato.methods import Method
+    from sfumato.privacy.bounds import BoundedSum
     from sfumato.privacy.plan import Plan
     from sfumato.release import Release
     from sfumato.run.progress import Silent
@@ -197,19 +198,21 @@ def tune_private(
     """Run a secret random number of settings drawn at random, and release the best by a noisy score.
 
     Only the best run is seen: how many there were, and the others, stay private (Papernot and Steinke 2022). The whole
-    selection is one reservation; a crash leaves it spent.
+    selection is one reservation; a crash after the first crossing leaves it spent.
     """
-    from sfumato.run.charged import charged
+    from sfumato.run.charged import charged, costly
     from sfumato.run.job import Job
 
     check_out(out, count, format)
     if math.isinf(runs.shape):
         raise InputError("Expected a law that gives at least one run: geometric or logarithmic.")
     plans = plan_selection(methods, box.spec, budget, runs)
-    for method in methods:
+    for method, plan in zip(methods, plans, strict=True):
         audit_first(method, make_plan(method, box.spec, budget), None)
+        if costly(box.spec, ledger):
+            _rehearsed(method, plan, run, format)
     with charged(plans[0], box, Job.create({}, str(ledger) if ledger else None), ledger, resumable=False) as charge:
-        best = _best_of(methods, plans, box, runs, run)
+        best = _best_of(methods, plans, box, runs, run, charge.begin)
         images = best.generator.sample(count, seed=run.seed)
         words = (
             f"charged by selection among {len(methods)} settings, {runs.kind} number of runs with mean {runs.mean:g}"
@@ -229,30 +232,53 @@ class _Run:
     noise: Any
 
 
-def _best_of(methods: Sequence[Method], plans: Sequence[Plan], box: PrivateImages, runs: Runs, run: Run) -> _Run:
+def _rehearsed(method: Method, plan: Plan, run: Run, format: str) -> None:
+    """Try one of the settings on made-up records, its score and its files included, before anything is reserved."""
+    from sfumato.run.rehearsal import IMAGES, elsewhere, rehearse
+
+    def after(stage: Any, generator: Any, run: Run) -> None:
+        images = generator.sample(IMAGES, seed=run.seed)
+        stage.release(SCORE, _score(images))
+        with elsewhere() as folder:
+            bundle(generator, images, state(plan, stage.noise, None, None), run.kept).save(folder, format=format)
+
+    rehearse(method, plan, run, later=(SCORE,), after=after)
+
+
+def _best_of(
+    methods: Sequence[Method], plans: Sequence[Plan], box: PrivateImages, runs: Runs, run: Run,
+    began: Callable[[], None],
+) -> _Run:  # fmt: skip
     from sfumato.privacy.lottery import draw_count, draw_index
 
     best: _Run | None = None
     run.progress.start("selecting", None)  # the number of runs is private
     for _ in range(draw_count(runs)):
         at = draw_index(len(methods))
-        found = _one(methods[at], plans[at], box, run)
+        found = _one(methods[at], plans[at], box, run, began)
         best = found if best is None or found.score > best.score else best
     assert best is not None
     return best
 
 
-def _one(method: Method, plan: Plan, box: PrivateImages, run: Run) -> _Run:
+def _one(method: Method, plan: Plan, box: PrivateImages, run: Run, began: Callable[[], None]) -> _Run:
     """One run and its noisy score, out of anybody's sight."""
-    from sfumato.measure.histograms import VOTE
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.bounds import BoundedSum
     from sfumato.privacy.ledger import Ledger
     from sfumato.run.progress import Silent
 
-    hidden = replace(run, ledger=Ledger(plan), progress=Silent())
+    hidden = replace(run, ledger=Ledger(plan, began), progress=Silent())
     barrier = Barrier(box, box.spec, hidden.ledger, device=run.device, microbatch=run.microbatch)
     generator = method.learn(barrier, hidden)
-    kept = dict(hidden.kept)
-    votes = barrier.release(SCORE, BoundedSum(judge(generator.sample(JUDGED, seed=run.seed)).votes, VOTE, (2,)))
+    votes = barrier.release(SCORE, _score(generator.sample(JUDGED, seed=run.seed)))
+    hidden.finished()
+    kept = hidden.kept | hidden.made
     return _Run(float(votes[0] - votes[1]), plan, generator, kept, barrier.noise)
+
+
+def _score(images: Images) -> BoundedSum:
+    """How many records a classifier names right that learnt from these synthetic images."""
+    from sfumato.measure.histograms import VOTE
+    from sfumato.privacy.bounds import BoundedSum
+
+    return BoundedSum(judge(images).votes, VOTE, (2,))

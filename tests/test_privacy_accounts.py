@@ -4,6 +4,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -373,3 +374,62 @@ def test_a_mixture_s_guarantee_covers_the_slack() -> None:
     total = Budget(2.0)
     slack, mu = 0.1 * total.delta, mu_of(total.epsilon, 0.9 * total.delta)
     assert slack + (1 - slack) * delta_of(total.epsilon, mu) <= total.delta
+
+
+def test_what_nothing_crossed_is_given_back_and_counts_no_more(accounts: Accounts) -> None:
+    accounts.set_total("scans", digests(1, 2, 3), Budget(1.0))
+    first = reserve(accounts, worth(1.0))
+    with pytest.raises(OverBudget):
+        reserve(accounts, worth(1.0))
+    assert accounts.unbegun() == [first.run]
+    assert not accounts.give_back(first.run, "another token") and accounts.give_back(first.run, first.token)
+    shown = accounts.show("scans")
+    assert shown["spent"] == 0 and shown["remaining"] == pytest.approx(1.0) and accounts.unbegun() == []
+    assert [run["status"] for run in shown["history"]] == ["returned"]
+    reserve(accounts, worth(1.0))  # the whole of it is there again, as if for the first time
+    assert [run["status"] for run in accounts.show("scans")["history"]] == ["returned", "reserved"]
+
+
+def test_a_run_whose_reservation_was_given_back_reads_nothing(accounts: Accounts) -> None:
+    first = reserve(accounts, worth(1.0))
+    accounts.give_back(first.run, first.token)
+    assert not accounts.holds(first.run, first.token)
+    for attempt in (accounts.begin, accounts.commit, lambda *given: accounts.resume(*given, "fresh")):
+        with pytest.raises(OverBudget, match="was given back, since nothing had crossed"):
+            attempt(first.run, first.token)
+    assert not accounts.give_back(first.run, first.token)
+
+
+def test_a_run_that_began_stays_spent(accounts: Accounts) -> None:
+    first = reserve(accounts, worth(1.0))
+    with pytest.raises(OverBudget, match="resumed elsewhere"):
+        accounts.begin(first.run, "another token")
+    accounts.begin(first.run, first.token)
+    accounts.begin(first.run, first.token)
+    assert not accounts.give_back(first.run, first.token) and accounts.unbegun() == []
+    accounts.resume(first.run, first.token, "second")
+    accounts.begin(first.run, "second")
+    assert accounts.show("scans")["history"][0]["status"] == "begun"
+    assert accounts.show("scans")["spent"] == pytest.approx(1.0)
+    accounts.commit(first.run, "second")
+    with pytest.raises(OverBudget, match="is finished"):
+        accounts.begin(first.run, "second")
+
+
+def test_where_all_was_given_back_the_next_run_is_the_first(accounts: Accounts) -> None:
+    first = reserve(accounts, worth(1.0))
+    accounts.give_back(first.run, first.token)
+    person = Budget(3.0, unit=Unit.PERSON)
+    reserve(accounts, worth(3.0), budget=person)
+    shown = accounts.show("scans")
+    assert (shown["total"]["epsilon"], shown["total"]["unit"]) == (3.0, "person")
+    with pytest.raises(OverBudget):
+        reserve(accounts, worth(4.0), budget=replace(person, epsilon=4.0))
+
+
+def test_a_custodian_s_total_outlives_what_was_given_back(accounts: Accounts) -> None:
+    accounts.set_total("scans", None, Budget(1.0))
+    first = reserve(accounts, worth(1.0))
+    accounts.give_back(first.run, first.token)
+    with pytest.raises(OverBudget):
+        reserve(accounts, worth(3.0), budget=Budget(3.0))

@@ -11,9 +11,10 @@ import pytest
 from sfumato.accounting.budget import Budget, Relation
 from sfumato.accounting.gaussian import epsilon_of
 from sfumato.errors import InputError, SfumatoError
+from sfumato.privacy import accounts_migrate
 from sfumato.privacy import accounts_schema as schema
 from sfumato.privacy.accounts import Accounts, Cost, Reservation, default_path
-from sfumato.privacy.accounts_schema import fingerprints
+from sfumato.privacy.accounts_schema import APPLICATION, VERSION, fingerprints
 
 
 def cost(relation: Relation) -> Cost:
@@ -302,3 +303,49 @@ def test_an_older_replace_one_account_is_charged_for_both_parts(tmp_path: Path) 
         assert accounts.show("scans")["spent"] is None and accounts.show("scans")["remaining"] == 0
         with pytest.raises(SfumatoError):
             reserve(accounts)
+
+
+def old_ledger(path: Path) -> None:
+    """A ledger as the first version left it, with one run under way and one finished."""
+    assert APPLICATION == 1397116244
+    db = sqlite3.connect(path, isolation_level=None)
+    db.executescript(VERSION_1)
+    db.execute("INSERT INTO accounts VALUES (1, 'scans', '2025-01-01T00:00:00Z')")
+    db.execute(
+        "INSERT INTO totals VALUES (1, 1, '2025-01-01T00:00:00Z', 5.0, 1e-5, 'add-remove', 'record', 'custodian')"
+    )
+    for run, status in (("a", "reserved"), ("b", "committed")):
+        row = (run, "2025-01-01T00:00:00Z", "scans", "record", "m", "{}", status, f"token of {run}")
+        db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        db.execute("INSERT INTO costs VALUES (?, 'add-remove', 0.1, 0.0)", (run,))
+        db.execute("INSERT INTO charges VALUES (1, ?, 0.3, 1e-5, 'add-remove')", (run,))
+    db.close()
+
+
+def test_an_old_ledger_is_kept_and_its_reservations_stay_spent(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    old_ledger(path)
+    for _ in range(2):  # the second time there is nothing to do
+        with Accounts(path) as accounts:
+            shown = accounts.show("scans")
+            assert [(run["run"], run["status"]) for run in shown["history"]] == [("a", "begun"), ("b", "committed")]
+            assert shown["spent"] == pytest.approx(epsilon_of(1e-5, 0.1 * 2**0.5)) and accounts.unbegun() == []
+            assert not accounts.give_back("a", "token of a")
+    with Accounts(path) as accounts:
+        made = reserve(accounts)
+        accounts.resume("a", "token of a", "fresh")
+        assert accounts.give_back(made.run, made.token) and accounts.holds("a", "fresh")
+        with accounts._store.reading() as db:
+            assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+            assert db.execute("PRAGMA foreign_keys").fetchone() == (1,)
+            assert db.execute("PRAGMA user_version").fetchone() == (VERSION,)
+
+
+def test_a_migration_that_is_stopped_leaves_the_old_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.sqlite"
+    old_ledger(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(accounts_migrate, "RUNS", "(nonsense")
+    with pytest.raises(InputError):
+        Accounts(path)
+    assert path.read_bytes() == before

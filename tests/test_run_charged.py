@@ -1,163 +1,190 @@
-"""What leaves about other runs on the same data: nothing that a single record decides."""
+"""What is spent and what is given back, whatever moment a run fails, is stopped or is killed at."""
 
 from __future__ import annotations
 
-import re
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up import arrays
+from made_up import arrays, box
 
-from sfumato import DPMERF, Budget, OverBudget, Relation, load, synthesize
-from sfumato.api import budget_of, verify
-from sfumato.errors import SfumatoError
-from sfumato.privacy.accounts import Accounts
+from sfumato import DPMERF, Budget, InputError, OverBudget, Run
+from sfumato.api import budget_of, synthesize
+from sfumato.errors import Interrupted, Unfinished
+from sfumato.privacy.accounts import Accounts, default_path
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.charge import account_name
+from sfumato.privacy.ledger import Ledger
+from sfumato.run.job import Job, runs_folder
 
-TINY = {"features": 40, "steps": 4, "batch": 4, "latent": 4, "width": 8}
-TEXTS = (".json", ".md", ".html", ".jsonld", ".yaml", ".txt", ".csv", ".cff")
-
-
-def texts(folder: Path) -> dict[str, str]:
-    """Every document of a release, without what comes of noise: identities, hashes and pictures."""
-    found = {}
-    for path in sorted(p for p in folder.rglob("*") if p.suffix in TEXTS):
-        text = re.sub(r"data:[a-z/+-]+;base64,[A-Za-z0-9+/=]+", "PICTURE", path.read_text())
-        found[str(path.relative_to(folder))] = re.sub(r"\b[0-9a-f]{16,64}\b", "HASH", text)
-    return found
+TINY = DPMERF(features=20, steps=3, batch=4, latent=4, width=8)
 
 
-def files(root: Path, shared: bool) -> tuple[Path, Path]:
-    """Two sets, of which the second has one record of the first, or another one in its place."""
-    first, labels = arrays(60)
-    second, _ = arrays(60, seed=1)
-    if shared:
-        second[0] = first[0]
-    for name, images in (("first", first), ("second", second)):
-        np.savez(root / f"{name}.npz", images=images, labels=labels)
-    return root / "first.npz", root / "second.npz"
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Audits and rehearsals have tests of their own."""
+    monkeypatch.setattr("sfumato.api.audit_first", lambda *_: None)
+    monkeypatch.setattr("sfumato.api.rehearsed", lambda *_, **__: None)
 
 
-def shown_of(data) -> list[dict[str, object]]:
-    """What the custodian sees: every account of the data."""
-    shown = budget_of(data)
-    return [shown, *shown["others"]]
+def run(**options):
+    return synthesize(TINY, box(), Budget(2.0), Run(device="cpu"), count=3, **options)
 
 
-def refused(*arguments, **options) -> str:
-    with pytest.raises(SfumatoError) as caught:
-        synthesize(*arguments, count=3, **options)
-    return f"{type(caught.value).__name__} {caught.value.exit_code}: {caught.value}"
+def history():
+    shown = budget_of(arrays())
+    return shown["spent"], [one["status"] for one in shown["history"]]
 
 
-def told(root: Path, shared: bool, totals: bool) -> dict[str, object]:
-    """All that an analyst gets to see who works with the second set, after a run on the first."""
-    first, second = files(root, shared)
-    ledger = root / f"ledger-{shared}.sqlite"
-    if totals:
-        budget_of(second, total=Budget(3.0), ledger=ledger)
-    budget_of(first, total=Budget(6.0), ledger=ledger)
-    synthesize(DPMERF(**TINY), first, Budget(1.0), count=3, ledger=ledger)
-    seen: dict[str, object] = {}
-    for number, epsilon in enumerate((1.0, 0.5) if totals else (1.0,)):
-        out = root / f"{shared}-{number}" / "release"
-        synthesize(DPMERF(**TINY), second, Budget(epsilon), count=3, ledger=ledger, out=out)
-        assert verify(out).ok
-        seen[f"release {number}"] = texts(out)
-    seen["refusal"] = refused(DPMERF(**TINY), second, Budget(2.9), ledger=ledger)
-    seen["relation"] = refused(DPMERF(**TINY), second, Budget(9.0, relation=Relation.REPLACE_ONE), ledger=ledger)
-    return seen
+def failing(error, before: bool):
+    """A `Barrier.release` that fails, before or after a record is read."""
+    release = Barrier.release
+
+    def failed(self, *given):
+        if not before:
+            release(self, *given)
+        raise error
+
+    return failed
 
 
-@pytest.mark.parametrize("totals", [True, False])
-def test_documents_and_refusals_are_the_same_with_a_shared_record_and_without(tmp_path, totals):
-    one, other = told(tmp_path, True, totals), told(tmp_path, False, totals)
-    assert len(one["release 0"]) > 3  # type: ignore[arg-type]
-    assert one == other
-    assert "second.npz" in str(one["refusal"]) and "first.npz" not in str(one)
+@pytest.mark.parametrize("error", [InputError("No."), MemoryError(), OSError(28, "no space"), ZeroDivisionError()])
+def test_what_fails_before_the_first_crossing_is_given_back(monkeypatch, error):
+    monkeypatch.setattr(Barrier, "release", failing(error, before=True))
+    with pytest.raises(type(error)):
+        run()
+    assert history() == (0.0, ["returned"]) and not list(runs_folder().iterdir())
 
 
-def test_the_statement_counts_the_runs_of_its_own_name_alone(tmp_path):
-    first, second = files(tmp_path, shared=True)
-    budget_of(second, total=Budget(3.0))
-    budget_of(first, total=Budget(6.0))
-    synthesize(DPMERF(**TINY), first, Budget(1.0), count=3)
-    alone = synthesize(DPMERF(**TINY), second, Budget(1.0), count=3).statement["other_releases"]
-    assert alone["runs"] == [] and alone["epsilon_total"] == pytest.approx(1, rel=1e-6)
-    made = Accounts(None).made
-    words = "No other run under the name of these data is recorded in this ledger, "
-    assert alone["summary"].startswith(f"{words}made on {made}; ") and alone["made"] == made
-    second_run = synthesize(DPMERF(**TINY), second, Budget(1.0), count=3).statement["other_releases"]
-    assert len(second_run["runs"]) == 1 and second_run["epsilon_total"] == pytest.approx(1.466, abs=2e-3)
-    assert second_run["summary"].startswith("1 other run under the name of these data is recorded")
-    # The custodian sees all of them.
-    assert sorted(len(one["history"]) for one in shown_of(second)) == [3, 3]
+@pytest.mark.parametrize("stopped", [Interrupted("Stopped."), KeyboardInterrupt()])
+def test_what_is_stopped_before_the_first_crossing_is_given_back(monkeypatch, stopped):
+    monkeypatch.setattr(Barrier, "release", failing(stopped, before=True))
+    with pytest.raises(Interrupted, match="what was reserved is given back"):
+        run()
+    assert history() == (0.0, ["returned"]) and not list(runs_folder().iterdir())
 
 
-def test_another_account_without_room_refuses_in_one_sentence_that_names_nothing(tmp_path):
-    first, second = files(tmp_path, shared=True)
-    synthesize(DPMERF(**TINY), first, Budget(1.0), count=3)  # uses the first one's account up
-    said = refused(DPMERF(**TINY), second, Budget(0.7))
-    assert said.startswith("OverBudget 3: ") and "`sfumato budget DATA`" in said
-    assert "first" not in said and not re.search(r"epsilon|delta|\d", said.removeprefix("OverBudget 3: "))
-    assert [len(one["history"]) for one in shown_of(second)] == [1]  # nothing was spent or opened
+@pytest.mark.parametrize("error", [InputError("No."), MemoryError(), RuntimeError("CUDA out of memory"),
+                                   OSError(28, "no space")])  # fmt: skip
+def test_what_fails_later_stays_spent_and_says_so_with_a_status_of_its_own(monkeypatch, error):
+    monkeypatch.setattr(Barrier, "release", failing(error, before=False))
+    with pytest.raises(Unfinished, match="stays spent, and nothing is lost: go on with resume=") as raised:
+        run()
+    assert raised.value.exit_code not in (1, 2, 3, 4, 5, 130) and not isinstance(raised.value, InputError)
+    spent, statuses = history()
+    assert spent == pytest.approx(2.0) and statuses == ["begun"]
 
 
-def test_an_account_of_another_unit_refuses_in_the_same_sentence(tmp_path):
-    first, second = files(tmp_path, shared=True)
-    synthesize(DPMERF(**TINY), first, Budget(1.0), count=3)
-    full = refused(DPMERF(**TINY), second, Budget(0.7))
-    images, labels = arrays(60)
-    people = load((images, labels, np.arange(60)))
-    other = tmp_path / "other.sqlite"
-    synthesize(DPMERF(**TINY), people, Budget(1.0, unit="person"), count=3, ledger=other)
-    assert refused(DPMERF(**TINY), second, Budget(0.7), ledger=other) == full
+def test_a_resumed_run_goes_on_under_what_it_began_with(monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(Barrier, "release", failing(MemoryError(), before=False))
+        with pytest.raises(Unfinished):
+            run()
+    (folder,) = runs_folder().iterdir()
+    assert len(run(resume=folder.name).images) == 3
+    assert history()[1] == ["committed"]
 
 
-def test_data_without_a_name_are_told_nothing_about(tmp_path):
-    """Arrays go by their content, so that even an account of the same name would tell of one record."""
-    images, labels = arrays(60)
-    budget_of((images, labels), total=Budget(3.0))
-    synthesize(DPMERF(**TINY), (images, labels), Budget(1.0), count=3)
-    seen = [
-        synthesize(DPMERF(**TINY), (images[:n], labels[:n]), Budget(0.5), count=3, out=tmp_path / f"{n}")
-        for n in (60, 59)
-    ]
-    points = [release.statement["other_releases"] for release in seen]
-    assert points[0] == points[1] and points[0]["runs"] == [] and "epsilon_total" not in points[0]
-    assert verify(tmp_path / "59").ok
-    said = [refused(DPMERF(**TINY), (images[:n], labels[:n]), Budget(2.9)) for n in (60, 59)]
-    assert said[0] == said[1] and "arrays" not in said[0] and not re.search(r"epsilon \d", said[0])
+def test_the_mark_is_durable_before_a_record_is_read(monkeypatch):
+    seen, name = [], account_name(box())
+
+    def looked(self, rows):
+        with Accounts(default_path()) as accounts:
+            seen.append((accounts.unbegun(), [r["status"] for r in accounts.show(name)["history"]]))
+        raise MemoryError
+
+    monkeypatch.setattr("sfumato.privacy.inside.Sums._batch", looked)
+    with pytest.raises(Unfinished):
+        run()
+    assert seen == [([], ["begun"])]
 
 
-def test_a_name_shared_by_other_data_is_said_of_all(tmp_path):
-    """The advice to rename did depend on whether a record of the earlier data is still there."""
-    images, labels = arrays(60)
-    said = []
-    for kept in (1, 0):
-        ledger = tmp_path / f"ledger-{kept}"
-        np.savez(tmp_path / "scans.npz", images=images, labels=labels)
-        synthesize(DPMERF(**TINY), tmp_path / "scans.npz", Budget(1.0), count=3, ledger=ledger)
-        later, _ = arrays(60, seed=1)
-        later[:kept] = images[:kept]
-        np.savez(tmp_path / "scans.npz", images=later, labels=labels)
-        said.append(refused(DPMERF(**TINY), tmp_path / "scans.npz", Budget(1.0), ledger=ledger))
-    assert said[0] == said[1] and "rename" in said[0]
+def test_a_reservation_that_was_given_back_lets_nothing_cross(monkeypatch):
+    """A living run from which it was taken finds out before it reads."""
+    charge = Ledger.charge
+
+    def taken(self, *given):
+        with Accounts(default_path()) as accounts, accounts._store.writing() as db:
+            db.execute("UPDATE runs SET status = 'returned'")
+        return charge(self, *given)
+
+    monkeypatch.setattr(Ledger, "charge", taken)
+    monkeypatch.setattr("sfumato.privacy.inside.Sums._batch", lambda *_: pytest.fail("a record was read"))
+    with pytest.raises(OverBudget, match="was given back, since nothing had crossed"):
+        run()
+    assert history() == (0.0, ["returned"])
 
 
-def test_the_custodian_is_shown_the_accounts_met_through_records(tmp_path):
-    first, second = files(tmp_path, shared=True)
-    budget_of(first, total=Budget(6.0))
-    synthesize(DPMERF(**TINY), first, Budget(1.0), count=3)
-    synthesize(DPMERF(**TINY), second, Budget(1.0), count=3)
-    assert {one["account"] for one in shown_of(second)} == {str(first), str(second)}
+KILLED = """
+import os, sys
+import numpy as np
+from sfumato import DPMERF, Budget, Run, api, load
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.inside import Sums
+from sfumato.run.run import Run
+api.audit_first = lambda *_: None
+api.rehearsed = lambda *_, **__: None
+if sys.argv[1] == "before":
+    Barrier.release = lambda *_: os._exit(9)
+else:
+    Sums._batch = lambda *_: os._exit(9)
+images, labels = np.load(sys.argv[2]).values()
+method = DPMERF(features=20, steps=3, batch=4, latent=4, width=8)
+api.synthesize(method, load((images, labels)), Budget(2.0), Run(device="cpu"), count=3)
+"""
 
 
-def test_over_budget_is_raised_before_the_ledger_changes(tmp_path):
-    first, second = files(tmp_path, shared=True)
-    ledger = tmp_path / "l"
-    synthesize(DPMERF(**TINY), first, Budget(1.0), count=3, ledger=ledger)
-    before = ledger.read_bytes()
-    with pytest.raises(OverBudget):
-        synthesize(DPMERF(**TINY), second, Budget(0.5), count=3, ledger=ledger)
-    assert ledger.read_bytes() == before
+def killed(when: str, place: Path) -> None:
+    """A run whose process is gone right before, or right after, it marked its first crossing."""
+    images, labels = arrays()
+    np.savez(place / "set.npz", images=images, labels=labels)
+    command = [sys.executable, "-c", KILLED, when, str(place / "set.npz")]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(Path.cwd())}, check=False, capture_output=True)
+    assert done.returncode == 9, done.stderr
+
+
+def test_killed_before_the_first_crossing_it_is_given_back_when_the_ledger_is_next_opened(tmp_path):
+    killed("before", tmp_path)
+    with Accounts(default_path()) as accounts:
+        (name,) = accounts.unbegun()
+    assert (runs_folder() / name).is_dir()
+    assert history() == (0.0, ["returned"]) and not (runs_folder() / name).exists()
+
+
+def test_a_new_run_gives_back_what_a_killed_one_left(tmp_path):
+    killed("before", tmp_path)
+    run()
+    assert history()[1] == ["returned", "committed"]
+
+
+def test_a_killed_run_may_still_be_resumed_under_its_reservation(tmp_path):
+    killed("before", tmp_path)
+    (folder,) = runs_folder().iterdir()
+    run(resume=folder.name)
+    assert history()[1] == ["committed"]
+
+
+def test_killed_right_after_the_mark_it_stays_spent(tmp_path):
+    killed("after", tmp_path)
+    spent, statuses = history()
+    assert spent == pytest.approx(2.0) and statuses == ["begun"] and list(runs_folder().iterdir())
+
+
+def test_what_a_living_process_holds_is_left_to_it(tmp_path):
+    killed("before", tmp_path)
+    (folder,) = runs_folder().iterdir()
+    job = Job.find(folder.name)  # as the process that holds it would
+    assert history()[1] == ["reserved"]
+    job.close()
+    assert history()[1] == ["returned"]
+
+
+def test_a_run_whose_folder_is_elsewhere_is_left_alone(tmp_path, monkeypatch):
+    killed("before", tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setenv("SFUMATO_RUNS", str(tmp_path / "other"))
+        assert history()[1] == ["reserved"]
+    assert history()[1] == ["returned"]

@@ -12,6 +12,7 @@ from torch import Tensor
 from sfumato.accounting.budget import Relation
 from sfumato.audit.crossings import VALUES, Around, claims, image_pairs
 from sfumato.audit.crossings import WILD as KINDS
+from sfumato.audit.inclusion import inclusion_of
 from sfumato.audit.subject import Array, Pair, Random, Subject
 from sfumato.audit.watch import Asked, Made, made_up
 from sfumato.privacy.batch import BatchValue
@@ -24,7 +25,7 @@ def value_subject(asked: Asked, plan: Plan) -> Subject:
     return Subject(
         name=asked.name, pairs=lambda random: image_pairs(plan.data, random), exact=inside.exact,
         release=inside.release, projected=inside.projected, nothing=(None,),
-        inclusion=inside.inclusion() if crossing.sampler.rate < 1 else None, **claims(asked.name, plan),
+        inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None, **claims(asked.name, plan),
     )  # fmt: skip
 
 

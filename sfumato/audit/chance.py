@@ -18,6 +18,8 @@ from sfumato.audit.subject import Array, Finding, Inclusion, Random, Subject
 RARE = 1e-6
 NUMBERS = 400_000  # noise values looked at
 WIDE = 20_000  # coordinates from which on fewer releases will do
+WINDOW = 200  # events in which appearances are counted, where an epoch is longer
+LAGS = 3  # events apart that are compared
 CORRELATED = 2**20  # values whose every distance is looked at
 
 
@@ -145,7 +147,7 @@ def inclusion(subject: Subject, random: Random) -> list[Finding]:
     who = subject.inclusion
     if who is None:
         return []
-    epoch = max(2, round(1 / who.rate))
+    epoch = max(2, min(round(1 / who.rate), WINDOW))
     events = max(120, 6 * epoch) if who.law == "poisson" else max(4000, 40 * epoch)
     drawn = list(who.draw(events))
     found = [_average(who, drawn), _together(who, drawn)]
@@ -186,12 +188,14 @@ def _epochs(who: Inclusion, drawn: list[NDArray], epoch: int) -> Finding:
 
 
 def _together(who: Inclusion, drawn: list[NDArray]) -> Finding:
-    """Of two consecutive events, members of both: independence has rate squared."""
-    pairs = list(zip(drawn[::2], drawn[1::2], strict=False))
+    """Of two events near each other, members of both: independence has rate squared."""
+    pairs = [
+        pair for lag in range(1, LAGS + 1) for pair in zip(drawn[:: LAGS + 1], drawn[lag :: LAGS + 1], strict=False)
+    ]
     both = sum(len(np.intersect1d(a, b)) for a, b in pairs)
     trials, rate = (len(pairs) * who.units, who.rate**2) if who.law == "poisson" else (len(pairs), who.rate)
     p = stats.binomtest(both, trials, rate).pvalue
-    said = f"two consecutive events share {both} members, {trials * rate:.1f} expected if drawn apart"
+    said = f"events near each other share {both} members, {trials * rate:.1f} expected if drawn apart"
     return Finding("inclusion independence", 0, bool(p > RARE), said)
 
 

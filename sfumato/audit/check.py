@@ -24,6 +24,7 @@ from sfumato.audit.bounds import SIGNIFICANCE
 from sfumato.audit.crossings import subject_of, wild_subject, with_unit, without_unit
 from sfumato.audit.examine import examine
 from sfumato.audit.gradients import gradient_subject, loud_subject, memory_subject
+from sfumato.audit.inclusion import across
 from sfumato.audit.parts import turned_subject, votes_subject
 from sfumato.audit.report import Report
 from sfumato.audit.subject import Finding, Random, Subject
@@ -76,7 +77,7 @@ def check(
         rows += [_kept(seen), _blind(method, plan, seen, seed, public)]
         rows += _paired(method, plan, made, seen, random, seed, public)
         rows.append(_one_too_many(method, plan, made, seed, public))
-    rows += _each(plan, seen, seed)
+    rows += [*across(plan), *_each(plan, seen, seed)]
     games = _games(plan, seen, random, level, draws, runs)
     rows += [Finding(n, 2 if n == "whole plan" else 1, g.ok, g.said(budget.delta)) for n, g in games]
     return Report(name, tuple(rows), tuple(games))

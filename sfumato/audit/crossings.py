@@ -13,7 +13,8 @@ from torch import Tensor
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
 from sfumato.audit.bounds import Curve, curve_of
-from sfumato.audit.subject import Array, Inclusion, Pair, Random, Rows, Subject
+from sfumato.audit.inclusion import inclusion_of
+from sfumato.audit.subject import Array, Pair, Random, Rows, Subject
 from sfumato.audit.watch import Asked, Made, Told, made_up, opened
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.batch import BatchValue
@@ -62,7 +63,7 @@ def subject_of(asked: Asked, plan: Plan) -> Subject:
         projected=inside.projected,
         nothing=(None,),
         rows=inside.rows(spec, lambda made: _jacobian(asked.query, made, asked.public)),
-        inclusion=inside.inclusion() if crossing.sampler.rate < 1 else None,
+        inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None,
         **claims(asked.name, plan),
     )
 
@@ -176,12 +177,6 @@ class Around:
             return Made(made.images[i : i + 1], made.labels[i : i + 1])
 
         return Rows(of, lambda random: made_up(spec, random, 6), change, jacobian, alone)
-
-    def inclusion(self) -> Inclusion:
-        """Who takes part."""
-        sampler, noise = self._crossing.sampler, behind(self._blind).noise
-        units = max(200, int(np.ceil(30 / sampler.rate)))
-        return Inclusion(lambda n: [sampler.draw(units, noise) for _ in range(n)], units, sampler.rate)
 
 
 def tensors(made: Made) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from sfumato.accounting.budget import Relation
 from sfumato.audit.crossings import Around, claims, image_pairs, tensors, with_unit, without_unit
+from sfumato.audit.inclusion import inclusion_of
 from sfumato.audit.steady import WILD, Steady, marked
 from sfumato.audit.subject import Array, Pair, Random, Subject
 from sfumato.audit.watch import Asked, Made, made_up
@@ -33,7 +34,7 @@ def gradient_subject(asked: Asked, plan: Plan) -> Subject:
         name=asked.name, pairs=lambda random: sum_pairs(spec, random, _crowd(query)), exact=_once(inside.exact),
         release=inside.release, projected=inside.projected, nothing=(None,),
         rows=inside.rows(spec, lambda made: _jacobian(query, made, asked.public)),
-        inclusion=inside.inclusion() if crossing.sampler.rate < 1 else None, **claims(asked.name, plan),
+        inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None, **claims(asked.name, plan),
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from sfumato.classify.features import NAMES
 from sfumato.classify.networks import NETWORKS, Architecture, Network, build
 from sfumato.errors import InputError
 from sfumato.release import schema
-from sfumato.release.bundle import appearing, ensure_free
+from sfumato.release.bundle import appearing, ensure_free, must_verify
 from sfumato.release.content import text_problem
 from sfumato.release.gate import Gate, Public, Rule, json_rule, rule, tensor_rule
 from sfumato.release.hashes import HASHES, SIGNATURE
@@ -86,6 +86,7 @@ class TrainedClassifier:
         with appearing(ensure_free(folder), RULES) as gate:
             self._write(gate, command)
             seal(gate, private, signer)
+            must_verify(gate.folder)
         return Path(folder)
 
     def _write(self, gate: Gate, command: str | None) -> None:

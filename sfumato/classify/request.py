@@ -36,7 +36,7 @@ def make_classifier(settings: Mapping[str, str] | None = None) -> Classifier:
 def carry_out(request: Request, test: PublicImages | None = None, progress: Silent | None = None
               ) -> tuple[TrainedClassifier, float | None]:  # fmt: skip
     """Train as requested; a stopped run can be taken up by `resume`. With `test`, the accuracy there too."""
-    from sfumato.run.job import Job
+    from sfumato.run.job import Job, unless_refused
 
     _check(request)
     with request.load(shown(progress)) as box:
@@ -45,7 +45,8 @@ def carry_out(request: Request, test: PublicImages | None = None, progress: Sile
         ledger, sign = (str(Path(p).absolute()) if p else None for p in (request.ledger, request.sign))
         places = {"data": absolute(request.data), "ledger": ledger, "out": str(Path(request.out).absolute())}
         kept = asdict(request) | places | {"sign": sign}
-        made = _go(Request(**kept), box, Job.create(kept, ledger), progress)
+        with unless_refused(Job.create(kept, ledger)) as job:
+            made = _go(Request(**kept), box, job, progress)
     return made, None if test is None else accuracy(made, test)
 
 

@@ -46,7 +46,7 @@ def train_classifier(
     from sfumato.privacy.ledger import Ledger
     from sfumato.release.bundle import ensure_free
     from sfumato.release.sign import read_key
-    from sfumato.run.charged import charged
+    from sfumato.run.charged import charged, costly
     from sfumato.run.job import Job
     from sfumato.run.run import Run
 
@@ -57,12 +57,15 @@ def train_classifier(
     if key is not None:
         read_key(key)
     audit_first(classifier, plan, None)  # type: ignore[arg-type]
+    if costly(box.spec, ledger):
+        rehearsed(classifier, plan, run, command=command, key=key, signer=signer)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     with charged(plan, box, job, ledger) as charge:
-        run = replace(run, folder=job.folder, ledger=Ledger(plan), owned=charge.check)
+        run = replace(run, folder=job.folder, ledger=Ledger(plan, charge.begin), owned=charge.check)
         with run.interruptible():
             barrier = Barrier(box, box.spec, run.ledger, device=run.device, microbatch=run.microbatch, tick=run.tick)
             network = classifier.learn(barrier, run)
+            run.finished()
             run.check()
         charge.check()
         made = TrainedClassifier(network, state(plan, network, barrier.noise, charge.others()))
@@ -72,6 +75,17 @@ def train_classifier(
             made.save(out, command=command, key=key, signer=signer)
         charge.finish()
     return made
+
+
+def rehearsed(classifier: Classifier, plan: Plan, run: Run, **writing: Any) -> None:
+    """Try all that training needs on made-up records, down to the files, before anything is reserved."""
+    from sfumato.run.rehearsal import elsewhere, rehearse
+
+    def after(stage: Any, network: Network, run: Run) -> None:
+        with elsewhere() as folder:
+            TrainedClassifier(network, state(plan, network, stage.noise, None)).save(folder, **writing)
+
+    rehearse(classifier, plan, run, after=after)
 
 
 def plan_for(classifier: Classifier, spec: Any, budget: Budget) -> Plan:

@@ -72,7 +72,7 @@ def _show(out: Console, found: dict[str, Any]) -> None:
 
 
 def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
-    total, runs = found["total"], len(found["history"])
+    total, runs = found["total"], sum(run["status"] != "returned" for run in found["history"])
     if total is None:
         return [("account", found["account"]), ("total", "not set; the first run's budget will be it, or set --total"),
                 ("spent", "nothing")]  # fmt: skip

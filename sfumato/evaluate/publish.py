@@ -26,7 +26,6 @@ from torch import Tensor, nn
 
 from sfumato import __version__
 from sfumato.accounting.budget import Budget
-from sfumato.errors import Interrupted
 from sfumato.evaluate import stacked
 from sfumato.evaluate.networks import judge
 from sfumato.evaluate.place import check_place
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
 METHOD, CROSSING, FORMAT = "publish-accuracy", "accuracy", "sfumato-accuracy/1"
 VOTE = Ballot(1, low=0)
+Finish = Callable[[Tensor, dict[str, Any]], dict[str, Any]]  # what is said of two counts under a statement
 
 
 def publish_accuracy(
@@ -81,8 +81,8 @@ def publish_accuracy(
         matched(np.empty((0, *box.spec.shape), np.uint8), release.images, box.spec)
         net = _train(release.images, seed, device, recipe, progress)
         query = _query(net, numbers, release.images)
-        found = _cross(box, plan, query, device, ledger, lambda counts, statement: _write(
-            place, _found(counts, plan, statement, release), statement))  # fmt: skip
+        found = _cross(box, plan, query, device, ledger, place,
+                       lambda counts, statement: _found(counts, plan, statement, release))  # fmt: skip
     return found | {"out": str(place)}
 
 
@@ -114,28 +114,41 @@ def _query(net: nn.Module, numbers: np.ndarray, like: Images) -> BoundedSum:
 
 
 def _cross(
-    box: PrivateImages, plan: Plan, query: BoundedSum, device: str, ledger: str | Path | None,
-    write: Callable[[Tensor, dict[str, Any]], dict[str, Any]],
+    box: PrivateImages, plan: Plan, query: BoundedSum, device: str, ledger: str | Path | None, place: Path,
+    finish: Finish,
 ) -> dict[str, Any]:  # fmt: skip
     """Reserve, cross once, write, commit, as every run does; but so short a run cannot be resumed."""
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
-    from sfumato.run.charged import charged
+    from sfumato.run.charged import charged, costly
     from sfumato.run.job import Job
 
+    if costly(box.spec, ledger):
+        _rehearsed(plan, query, device, finish)
     job = Job.create({}, str(ledger) if ledger else None)
     try:
-        with charged(plan, box, job, ledger) as charge:
-            barrier = Barrier(box, box.spec, Ledger(plan), device=device)
+        with charged(plan, box, job, ledger, resumable=False) as charge:
+            barrier = Barrier(box, box.spec, Ledger(plan, charge.begin), device=device)
             counts = barrier.release(CROSSING, query)  # the barrier
             charge.check()
-            found = write(counts.cpu(), _statement(plan, barrier.noise.source, charge.others()))
+            statement = _statement(plan, barrier.noise.source, charge.others())
+            found = _write(place, finish(counts.cpu(), statement), statement)
             charge.finish()
             return found
-    except Interrupted as stopped:
-        raise Interrupted("Stopped; what was reserved for the accuracy stays spent.") from stopped
     finally:
         job.discard()
+
+
+def _rehearsed(plan: Plan, query: BoundedSum, device: str, finish: Finish) -> None:
+    """Ask the same question of made-up records, and write what comes of it somewhere else, before it costs."""
+    from sfumato.run.rehearsal import Stage, elsewhere, trying
+    from sfumato.run.run import Run
+
+    run = Run(device=device)
+    with trying(plan, device, run.microbatch), elsewhere() as folder:
+        stage = Stage(plan, run)
+        counts, statement = stage.release(CROSSING, query), _statement(plan, stage.noise.source, None)
+        _write(folder, finish(counts.cpu(), statement), statement)
 
 
 def _statement(plan: Plan, source: str, others: dict[str, Any] | None) -> dict[str, Any]:

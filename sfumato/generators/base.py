@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,17 @@ from sfumato.types import Images
 
 CHUNK = 250  # images made at once when sampling
 LAWS = ("gaussian", "uniform")
+BATCHES: ContextVar[int] = ContextVar("batches", default=16)  # of latents that statistics are settled on
+
+
+@contextmanager
+def settled_briefly() -> Iterator[None]:
+    """A time in which one batch is enough: what is made then is thrown away."""
+    before = BATCHES.set(1)
+    try:
+        yield
+    finally:
+        BATCHES.reset(before)
 
 
 class Generator(nn.Module, ABC):

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sfumato.generators.base import Generator
+from sfumato.generators.base import BATCHES, Generator
 
 NORMS = ("batch", "group")
 GROUPS = 8
-BATCHES, SIZE = 16, 256  # how many latents the statistics are settled on
+SIZE = 256  # latents in each batch that the statistics are settled on
 
 
 class BatchNorm(nn.Module):
@@ -100,12 +100,12 @@ class DCGANGenerator(Generator):
         return x
 
     @torch.no_grad()
-    def settle(self, random: torch.Generator, batches: int = BATCHES, size: int = SIZE) -> None:
-        """Measure the statistics of each batch norm over `batches` * `size` fresh latents, the earlier ones settled."""
+    def settle(self, random: torch.Generator, batches: int | None = None, size: int = SIZE) -> None:
+        """Measure the statistics of each batch norm over batches of fresh latents, the earlier ones settled."""
         if self.norm != "batch":
             return
         device, training = next(self.parameters()).device, self.training
-        public = [self._public(size, random, device) for _ in range(batches)]
+        public = [self._public(size, random, device) for _ in range(batches or BATCHES.get())]
         self.eval()
         for number, stage in enumerate((self.first, self.second, self.third)):
             moments = [_moments(stage.layer(joined(self._through(z, label, number), label))) for z, label in public]

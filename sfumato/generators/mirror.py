@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sfumato.generators.base import Generator
-from sfumato.generators.dcgan import BATCHES, SIZE, BatchNorm, joined
+from sfumato.generators.base import BATCHES, Generator
+from sfumato.generators.dcgan import SIZE, BatchNorm, joined
 from sfumato.generators.deconv import doubling
 
 
@@ -70,9 +70,9 @@ class MirrorGenerator(Generator):
         return x
 
     @torch.no_grad()
-    def settle(self, random: torch.Generator, batches: int = BATCHES, size: int = SIZE) -> None:
+    def settle(self, random: torch.Generator, batches: int | None = None, size: int = SIZE) -> None:
         """Measure the statistics of each normalisation over fresh latents, the earlier ones settled."""
-        device, training = next(self.parameters()).device, self.training
+        batches, device, training = batches or BATCHES.get(), next(self.parameters()).device, self.training
         shares = torch.tensor(self.label_weights, dtype=torch.float64, device=random.device)
         drawn = [(self.latents(size, random), torch.multinomial(shares, size, replacement=True, generator=random))
                  for _ in range(batches)]  # fmt: skip

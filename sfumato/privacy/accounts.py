@@ -23,7 +23,7 @@ __all__ = ["Accounts", "Cost", "Reservation", "default_path", "new_reservation"]
 
 @dataclass(frozen=True)
 class Reservation:
-    """A run whose cost is spent; the token is held by the one process that may carry it out."""
+    """A run whose cost is charged; the token is held by the one process that may carry it out."""
 
     run: str
     token: str
@@ -85,7 +85,7 @@ class Accounts:
         self._warm(name, digests, price)
         made = reservation or new_reservation()
         with self._store.writing(digests) as db:
-            accounts = rows.matching(db, name)
+            accounts = [rows.opened_again(db, account, budget, name) for account in rows.matching(db, name)]
             if _opens(accounts, name, named):
                 accounts.append(rows.open_account(db, name, budget, "first run"))
             admit(db, name if named else None, accounts, budget, costs, price)
@@ -108,10 +108,35 @@ class Accounts:
         """
         if not new_token or new_token == token:
             raise ValueError("Expected new_token to be fresh, found the old one or none.")
-        query = "UPDATE runs SET token = ? WHERE run = ? AND token = ? AND status = 'reserved'"
+        query = "UPDATE runs SET token = ? WHERE run = ? AND token = ? AND status IN ('reserved', 'begun')"
         with self._store.writing() as db:
             if db.execute(query, (new_token, run, token)).rowcount != 1:
                 raise OverBudget(f"{_why_not(db, run, token)} Start a new run instead.")
+
+    def begin(self, run: str, token: str) -> None:
+        """Mark durably that records are about to be read; from here on nothing is given back. May be repeated.
+
+        Refused where the reservation was given back or taken over meanwhile, in the transaction that would mark it.
+        """
+        query = "UPDATE runs SET status = 'begun' WHERE run = ? AND token = ? AND status IN ('reserved', 'begun')"
+        with self._store.writing() as db:
+            if db.execute(query, (run, token)).rowcount != 1:
+                raise OverBudget(f"{_why_not(db, run, token)} Nothing was read; start a new run.")
+
+    def give_back(self, run: str, token: str) -> bool:
+        """Return a reservation that nothing crossed; False where a crossing may have been made, or another holds it.
+
+        Sound whatever else goes on: `begin` must find the run reserved, so that no record is read under a
+        reservation that was given back.
+        """
+        query = "UPDATE runs SET status = 'returned' WHERE run = ? AND token = ? AND status = 'reserved'"
+        with self._store.writing() as db:
+            return db.execute(query, (run, token)).rowcount == 1
+
+    def unbegun(self) -> list[str]:
+        """Runs that are reserved and have read nothing: of living processes, or of some that were killed."""
+        with self._store.reading() as db:
+            return [run for (run,) in db.execute("SELECT run FROM runs WHERE status = 'reserved' ORDER BY rowid")]
 
     def knows(self, run: str) -> bool:
         """Whether this run was ever reserved here."""
@@ -120,13 +145,14 @@ class Accounts:
 
     def holds(self, run: str, token: str) -> bool:
         """Whether this token is still the current one; a process that lost it must release nothing more."""
+        query = "SELECT 1 FROM runs WHERE run = ? AND token = ? AND status != 'returned'"
         with self._store.reading() as db:
-            return db.execute("SELECT 1 FROM runs WHERE run = ? AND token = ?", (run, token)).fetchone() is not None
+            return db.execute(query, (run, token)).fetchone() is not None
 
     def commit(self, run: str, token: str) -> None:
         """Mark a run as finished, which closes it to resumption; may be repeated."""
         with self._store.writing() as db:
-            query = "UPDATE runs SET status = 'committed' WHERE run = ? AND token = ?"
+            query = "UPDATE runs SET status = 'committed' WHERE run = ? AND token = ? AND status != 'returned'"
             if db.execute(query, (run, token)).rowcount != 1:
                 raise OverBudget(f"{_why_not(db, run, token)} Its results may not be released from here.")
 
@@ -192,6 +218,8 @@ def _why_not(db: sqlite3.Connection, run: str, token: str) -> str:
     row = db.execute("SELECT token, status FROM runs WHERE run = ?", (run,)).fetchone()
     if row is None:
         return f"The run '{run}' is not in this privacy ledger."
+    if row[1] == "returned":
+        return f"What the run '{run}' had reserved was given back, since nothing had crossed."
     if row[0] == token:
         return f"The run '{run}' is finished, so its checkpoint may not be resumed."
     return f"The checkpoint of run '{run}' was already resumed elsewhere."

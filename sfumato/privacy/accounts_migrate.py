@@ -10,6 +10,14 @@ from typing import Any
 
 from sfumato.accounting.gaussian import epsilon_of
 
+# reserved: charged, and no record was read; begun: a crossing may have been made; committed: finished; returned: given
+# back while it was reserved, so that it stays in the history and counts no more.
+RUNS = """(
+    run TEXT PRIMARY KEY, time TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL, method TEXT NOT NULL,
+    plan_json TEXT NOT NULL, status TEXT NOT NULL CHECK (status IN ('reserved', 'begun', 'committed', 'returned')),
+    token TEXT NOT NULL
+)"""
+
 
 def now() -> str:
     """The time in UTC, to the second."""
@@ -29,6 +37,18 @@ def to_version_2(db: sqlite3.Connection) -> None:
     )
     db.execute("ALTER TABLE totals ADD COLUMN own INTEGER NOT NULL DEFAULT 1")
     _reprice(db)
+    _with_more_states(db)
+
+
+def _with_more_states(db: sqlite3.Connection) -> None:
+    """Nobody can prove of an old reservation that nothing crossed: it counts as begun, and stays spent."""
+    db.execute(f"CREATE TABLE runs_2 {RUNS}")
+    db.execute(
+        "INSERT INTO runs_2 SELECT run, time, name, unit, method, plan_json, "
+        "CASE status WHEN 'reserved' THEN 'begun' ELSE status END, token FROM runs ORDER BY rowid"
+    )
+    db.execute("DROP TABLE runs")
+    db.execute("ALTER TABLE runs_2 RENAME TO runs")
 
 
 def _reprice(db: sqlite3.Connection) -> None:

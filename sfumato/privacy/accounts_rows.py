@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.accounting.budget import Budget, Relation, Unit
@@ -56,6 +56,18 @@ def add_total(db: sqlite3.Connection, account: Account, total: Budget, source: s
     )
 
 
+def opened_again(db: sqlite3.Connection, account: Account, budget: Budget, name: str) -> Account:
+    """The account; where all its runs were given back and no custodian spoke, the next run is the first again."""
+    sources = "SELECT source FROM totals WHERE account = ? ORDER BY total DESC LIMIT 1"
+    if db.execute(sources, (account.id,)).fetchone() != ("first run",):
+        return account
+    if past_runs(db, account, account.total, named=account.name == name):
+        return account
+    if account.total != budget:
+        add_total(db, account, budget, "first run", name)
+    return replace(account, total=budget, granted=budget if account.name == name else account.granted)
+
+
 def enrol(db: sqlite3.Connection, account: Account) -> None:
     """Add the given fingerprints to an account."""
     db.execute("INSERT OR IGNORE INTO fingerprints (print, account) SELECT print, ? FROM temp.given", (account.id,))
@@ -65,13 +77,14 @@ def enrol(db: sqlite3.Connection, account: Account) -> None:
 # The second must not depend on which records the data of other names share with it.
 _FROM = "FROM runs LEFT JOIN charges ON charges.run = runs.run AND charges.account = :account"
 _WHERE = "WHERE CASE WHEN :named THEN runs.name = :name ELSE charges.account IS NOT NULL END"
+_COUNTED = f"{_WHERE} AND status != 'returned'"
 
 
 def past_runs(db: sqlite3.Connection, account: Account, total: Budget, *, named: bool = False) -> list[Past]:
-    """All runs charged to an account, or those of its own name, reserved or committed, as `total` sees them."""
+    """All runs charged to an account, or those of its own name, as `total` sees them; not what was given back."""
     found = db.execute(
         f"SELECT costs.run, mu, slack, epsilon, delta, charges.relation {_FROM} "
-        f"LEFT JOIN costs ON costs.run = runs.run AND costs.relation = :relation {_WHERE} ORDER BY runs.rowid",
+        f"LEFT JOIN costs ON costs.run = runs.run AND costs.relation = :relation {_COUNTED} ORDER BY runs.rowid",
         {"account": account.id, "name": account.name, "named": named, "relation": total.relation},
     ).fetchall()
     return [_past(total, *row) for row in found]
@@ -87,7 +100,8 @@ def _past(total: Budget, run: Any, mu: Any, slack: Any, epsilon: Any, delta: Any
 
 def units(db: sqlite3.Connection, account: Account, *, named: bool = False) -> set[str]:
     """Units of the runs charged to an account, or of those of its own name."""
-    return {one["unit"] for one in _listed(db, account, "unit", named=named)}
+    found = _listed(db, account, "unit, status", named=named)
+    return {one["unit"] for one in found if one["status"] != "returned"}
 
 
 def history(db: sqlite3.Connection, account: Account, *, named: bool = False) -> list[dict[str, Any]]:
@@ -105,7 +119,7 @@ def told(db: sqlite3.Connection, name: str) -> dict[str, Any]:
     account = Account(row[0], name, granted, granted)
     so_far = spent(granted, past_runs(db, account, granted, named=True))
     return {
-        "runs": history(db, account, named=True),
+        "runs": [run for run in history(db, account, named=True) if run["status"] != "returned"],
         "epsilon_total": so_far if math.isfinite(so_far) else None,
         "delta": granted.delta,
     }

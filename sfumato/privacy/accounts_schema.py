@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import InputError
-from sfumato.privacy.accounts_migrate import now, to_version_2
+from sfumato.privacy.accounts_migrate import RUNS, now, to_version_2
 
 Digests = npt.NDArray[np.uint8]
 
@@ -38,10 +38,7 @@ CREATE TABLE totals (
     source TEXT NOT NULL CHECK (source IN ('custodian', 'first run')),
     own INTEGER NOT NULL DEFAULT 1  -- 0 where it was granted to data of another name that share records
 );
-CREATE TABLE runs (
-    run TEXT PRIMARY KEY, time TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL, method TEXT NOT NULL,
-    plan_json TEXT NOT NULL, status TEXT NOT NULL CHECK (status IN ('reserved', 'committed')), token TEXT NOT NULL
-);
+CREATE TABLE runs {RUNS};
 CREATE TABLE costs (  -- a relation that a run does not serve has NULLs
     run TEXT NOT NULL REFERENCES runs, relation TEXT NOT NULL, mu REAL CHECK (mu >= 0), slack REAL CHECK (slack >= 0),
     PRIMARY KEY (run, relation)
@@ -197,13 +194,14 @@ def _prepare(db: sqlite3.Connection, path: Path | None) -> tuple[bytes, str | No
     """Set the connection up, check that this is a ledger we can read, and take its key and the day it was made."""
     if path is None:
         _fill(db)
-    for setting in ("foreign_keys = ON", "synchronous = EXTRA", "temp_store = MEMORY"):
+    for setting in ("synchronous = EXTRA", "temp_store = MEMORY"):
         db.execute(f"PRAGMA {setting}")
     if _value(db, "PRAGMA application_id") != APPLICATION:
         raise InputError(f"The file '{path}' is not a privacy ledger; name another file with --ledger.")
     if _value(db, "PRAGMA user_version") > VERSION:
         raise InputError(f"The privacy ledger '{path}' was made by a newer Sfumato; upgrade this one to use it.")
     _migrate(db)
+    db.execute("PRAGMA foreign_keys = ON")  # off while a table that others refer to is made anew
     db.execute("CREATE TEMP TABLE given (print BLOB PRIMARY KEY) WITHOUT ROWID")
     key, made = db.execute("SELECT max(key), made FROM secret").fetchone()
     if not isinstance(key, bytes) or len(key) != 32:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -19,11 +19,13 @@ FEW = 16  # uses up to which the answers of a crossing are remembered by their h
 class Ledger:
     """Counts crossings against a plan.
 
-    The draws of noise and the counts cannot drift apart: the barrier draws only after `charge` returned.
+    The draws of noise and the counts cannot drift apart: the barrier draws only after `charge` returned. `began` is
+    called once, before the first use is counted: what it makes durable is on the disk before a record is read, and
+    where it raises nothing crosses.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, began: Callable[[], None] | None = None) -> None:
+        self.plan, self._began = plan, began
         self._used = dict.fromkeys(plan.crossings, 0)
         self._answers: set[str] = set()
         self._shown: tuple[tuple[int, ...], float] = ((), 0.0)
@@ -43,6 +45,9 @@ class Ledger:
         if self._used[name] + uses > planned.times:
             more = "one" if uses == 1 else str(uses)
             raise OverBudget(f"Expected at most {planned.times} uses of crossing '{name}', found {more} more.")
+        if self._began is not None:
+            self._began()
+            self._began = None
         self._used[name] += uses
         return planned
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy as np
 
-from sfumato.errors import InputError
+from sfumato.errors import AuditFailed, InputError
 from sfumato.release.gate import RULES, Gate, Public, Rule
 from sfumato.release.names import public_command
 from sfumato.release.pictures import check_format, png, read_images, write_images
@@ -126,6 +126,7 @@ class Release:
         with appearing(ensure_free(folder)) as gate:
             self._write(gate, format, command)
             seal(gate, private, signer)
+            must_verify(gate.folder)
         return Path(folder)
 
     def _write(self, gate: Gate, format: str, command: str | None) -> None:
@@ -187,6 +188,16 @@ def save_images(images: Images, folder: str | Path, format: str = "png") -> Path
     with appearing(ensure_free(folder)) as gate:
         write_images(gate, images, format)
     return Path(folder)
+
+
+def must_verify(folder: Path) -> None:
+    """Refuse what would not pass `sfumato verify`, before it takes its place."""
+    from sfumato.release.verify import verify
+
+    failed = [(check, detail) for check, ok, detail in verify(folder).rows if not ok]
+    if failed:
+        check, detail = failed[0]
+        raise AuditFailed(f"The release is not written, since it would not verify ({check}): {detail}")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,17 @@ def _sweep() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def unless_refused(job: Job) -> Iterator[Job]:
+    """Delete the folder of a new run that is refused, or fails, before it comes to a reservation."""
+    try:
+        yield job
+    except BaseException:
+        if job.manifest["plan"] is None:
+            job.discard()
+        raise
+
+
 COMING, GONE = ".coming-", ".gone-"  # folders of runs that do not exist yet, or any more
 MANIFEST = ("run", "token", "next", "request", "ledger", "plan", "data", "weights")
 
@@ -62,6 +74,7 @@ class Job:
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder, self.manifest = folder, manifest
+        self.entered = False  # whether this process holds the reservation
         self._lock = os.open(folder, os.O_RDONLY)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,6 +119,7 @@ class Job:
             raise OverBudget(f"The ledger does not know the run {self.folder.name}; give the --ledger it began with.")
         else:
             self._reserve(accounts, plan, name, digests, named)
+        self.entered = True
 
     def _agree(self, what: str, found: str) -> None:
         if self.manifest[what] not in (None, found):
@@ -131,9 +145,21 @@ class Job:
         self.store()
 
     def check(self, accounts: Accounts) -> None:
-        """Raise if this run was resumed elsewhere."""
+        """Raise if this run was resumed elsewhere, or its reservation given back."""
         if not accounts.holds(self.manifest["run"], self.manifest["token"]):
-            raise OverBudget(f"The run {self.folder.name} was resumed by another process; this one stops.")
+            raise OverBudget(f"The run {self.folder.name} was resumed by another process, or its reservation was "
+                             "given back before it began; this one stops.")  # fmt: skip
+
+    def begin(self, accounts: Accounts) -> None:
+        """Make it durable, right before the first crossing, that there is one."""
+        accounts.begin(self.manifest["run"], self.manifest["token"])
+
+    def give_back(self, accounts: Accounts) -> bool:
+        """Return the reservation and delete the folder if nothing has crossed; whether that was so."""
+        if not accounts.give_back(self.manifest["run"], self._token(accounts)):
+            return False
+        self.discard()
+        return True
 
     def finish(self, accounts: Accounts) -> None:
         """Commit what was planned and delete every private file of the run."""

@@ -107,7 +107,7 @@ class Strip:
         """
         self.total, done = total, step + 1
         last = self.steps[-1] if self.steps else 0
-        if not any(last < due <= done for due in moments(total, self.times)):
+        if not self.run.previews or not any(last < due <= done for due in moments(total, self.times)):
             return
         self.grids.append(self._grid(net))
         self.steps.append(done)

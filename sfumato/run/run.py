@@ -7,14 +7,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
-from sfumato.errors import InputError, Interrupted
+from sfumato.errors import AuditFailed, InputError, Interrupted
 from sfumato.privacy.held import Held, inside
 from sfumato.privacy.ranks import Alone
 from sfumato.run import checkpoint
@@ -56,6 +56,8 @@ class Run:
     ranks: Any = field(default_factory=Alone)  # of privacy.ranks: the processes that carry out this run together
     most: int | None = None  # steps that are taken at most: of an audit or a rehearsal, on made-up records
 
+    previews: ClassVar[bool] = True  # whether grids of samples are taken on the way
+
     def __post_init__(self) -> None:
         self.device = pick_device(self.device)
         if not 0 <= self.seed < 2**63:
@@ -93,8 +95,10 @@ class Run:
             self.save()
         return self.kept[name].to(self.device)
 
-    def steps(self, total: int, **state: Any) -> Iterator[int]:
+    def steps(self, total: int, *, stages: Sequence[int] = (), **state: Any) -> Iterator[int]:
         """Step numbers from where the run stands; `state` is restored first and saved on the way.
+
+        `stages` are the steps at which something else begins, which a rehearsal takes too.
 
         Each value of `state` has state_dict and load_state_dict, or is a handle on held parts. Ctrl-C ends the run
         after the current step, with a checkpoint.
@@ -113,6 +117,13 @@ class Run:
                 throttle.at_least(20 * took)  # large states are saved less often
             self.check()
         self._keep(total, {name: value for name, value in state.items() if not isinstance(value, Held)})
+
+    def rounds(self, total: int) -> range:
+        """Round numbers of a loop over public or released values, which is made again when a run is resumed.
+
+        All of them; a rehearsal takes fewer.
+        """
+        return range(total)
 
     def _agreed(self, due: bool) -> bool:
         """Whether to save now: all ranks do it at the same step, and stop at the same step."""
@@ -172,6 +183,17 @@ class Run:
             return
         self.owned()
         checkpoint.save(self.path, {"ledger": self.ledger.state_dict(), "kept": self.kept, "step": self._step})
+
+    def finished(self) -> None:
+        """Refuse an end that the plan does not foresee: crossings left over, or kept values that are no answers."""
+        left = [f"'{n}'" for n, c in self.ledger.plan.crossings.items() if self.ledger.used[n] != c.times]
+        if left:
+            raise AuditFailed(f"Learning ended before all planned crossings were used ({', '.join(left)}); such an end "
+                              "may depend on the data, so nothing is released.")  # fmt: skip
+        others = [f"'{name}'" for name, value in self.kept.items() if not self.ledger.returned(value)]
+        if others:
+            raise AuditFailed(f"What was kept as {', '.join(others)} is not what the barrier returned, so nothing is "
+                              "released.")  # fmt: skip
 
     def tick(self, crossing: str, fraction: float | None) -> None:
         """Told by the barrier how far a crossing is; None where the pace is private. Shown outside of steps."""

@@ -45,7 +45,7 @@ class Rehearsal:
     def steps(self, total: int, **state: Any) -> Iterator[int]:
         """Step numbers, with progress and a look at Ctrl-C."""
         self.run.progress.start(self.name, total)
-        for step in range(total):
+        for step in self.run.rounds(total):
             yield step
             self.run.progress.advance(step + 1, self.name)
             self.run.check()

@@ -95,7 +95,7 @@ def rehearse(turn: Turn, public: PublicImages | None, spec: DataSpec, run: Run, 
     before = copy.deepcopy({"net": players.net.state_dict(), "mover": players.mover.state_dict()})
     turns, ask = players.turns.state_dict(), _answers(turn, public, spec, run)
     turn.rules = turn.critic.rules = replace(turn.rules, noise=0.0)
-    for step in range(steps):
+    for step in run.rounds(steps):
         turn.take(ask(-1 - step), run, -1 - step)
         run.check()
     turn.rules = turn.critic.rules = replace(turn.rules, noise=noise)

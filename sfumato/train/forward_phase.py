@@ -264,7 +264,7 @@ def play(turn: Turn, ask: Ask, run: Run, strip: Strip, *, before: Before | None 
     """
     first, rules, players = before.steps if before else 0, turn.rules, turn.players
     state = turn.state | {"strip": strip} | ({"before": before} if before else {})
-    for step in run.steps(first + rules.steps, **state):
+    for step in run.steps(first + rules.steps, stages=(first,), **state):
         if before and step < first:
             before.take(ask)
             continue

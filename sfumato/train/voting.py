@@ -16,6 +16,7 @@ from sfumato.accounting.paper import datalens, datalens_queries
 from sfumato.generators import KINDS
 from sfumato.generators.base import LAWS, Generator
 from sfumato.generators.labels import allot
+from sfumato.measure import critics as networks
 from sfumato.measure import histograms
 from sfumato.measure.critics import Critics
 from sfumato.measure.votes import Compression
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 VOTES = "votes"
 CHOICES = {"critic": ("network", "kernel"), "student": ("step", "field"), "order": ("code", "paper"), "rule": RULES,
-           "law": LAWS, "generator": ("conv", "dcgan")}  # fmt: skip
+           "law": LAWS, "generator": ("conv", "dcgan"), **networks.CHOICES}  # fmt: skip
 
 
 def check(method: DataLens) -> None:

@@ -33,7 +33,7 @@ def warm_start(
     optimiser = torch.optim.Adam(net.parameters(), lr=rate)
     draw = drawing(lambda name, step: run.generator(f"public {name}", step), copies)
     run.progress.start("public images", steps)
-    for step in range(steps):
+    for step in run.rounds(steps):
         optimiser.param_groups[0]["lr"] = rate * warm_cosine(step, steps)
         rows = torch.randint(len(images), (batch,), generator=run.generator("public", step))
         rows = rows.repeat_interleave(copies)

@@ -1,0 +1,125 @@
+"""Who takes part, heard through the barrier itself: records that are their own numbers, asked by the real crossings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+from torch import Tensor
+
+from sfumato.audit.chance import RARE
+from sfumato.audit.subject import Finding, Inclusion
+from sfumato.audit.watch import opened
+from sfumato.data.private import PrivateImages, Records
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.batch import BatchValue
+from sfumato.privacy.bounds import AnyBound, Ball, Bound, BoundedSum
+from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.plan import Plan
+from sfumato.types import Unit
+
+Members = NDArray[np.int64]
+SEEN = 30  # appearances of all units together that are expected in an event, at least
+TURNS = 300  # in which all crossings are asked, one after the other
+
+
+class _Numbered:
+    """Pixels that are the number of their record, in four bytes; a blank place has none."""
+
+    shape = (1, 1, 4)
+
+    def read(self, rows: Any) -> np.ndarray:
+        numbers = (np.asarray(rows) + 1).astype("<u4")
+        return np.ascontiguousarray(numbers).view(np.uint8).reshape(-1, *self.shape)
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def _numbers(images: Tensor) -> Members:
+    flat = images.double().mul(255).round().to(torch.uint8).reshape(-1, 4).cpu().numpy()
+    found = np.ascontiguousarray(flat).view("<u4").ravel().astype(np.int64) - 1
+    return found[found >= 0]
+
+
+@dataclass(eq=False)
+class _Ear:
+    """A query that hears which records it is asked about, and answers nothing."""
+
+    bound: AnyBound
+    heard: list[Members] = field(default_factory=list)
+    by_class: ClassVar[bool] = False
+
+    def answer_shape(self, classes: int) -> tuple[int, ...]:
+        return (1,)
+
+    def rows(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
+        self.heard.append(_numbers(images))
+        return torch.zeros(len(images), 1, dtype=torch.float64)
+
+    def total(self, images: Tensor, labels: Tensor, *public: Any, there: Tensor | None = None) -> Tensor:
+        self.heard.append(_numbers(images))
+        return torch.zeros(1, dtype=torch.float64)
+
+    @property
+    def query(self) -> Any:
+        """As the barrier takes it, of the kind that the bound is for."""
+        if isinstance(self.bound, Ball):
+            return BatchValue(lambda images, labels: self.rows(images, labels)[0], self.bound, (1,))
+        if isinstance(self.bound, Bound) and self.bound.slack:
+            return self
+        return BoundedSum(self.rows, self.bound, (1,))
+
+
+class Listening:
+    """A real barrier around numbered records; `members(name)` is who took part in one more use of a crossing."""
+
+    def __init__(self, plan: Plan, units: int) -> None:
+        self._plan, self.units = opened(plan), units
+        persons = np.arange(units) if plan.data.unit is Unit.PERSON else None
+        inside = Records(_Numbered(), np.zeros(units, np.int64), persons, np.zeros((units, 32), np.uint8))  # type: ignore[arg-type]
+        self._barrier = Barrier(PrivateImages(plan.data, inside), plan.data, Ledger(self._plan), microbatch=1 << 20)
+        self._ears = {name: _Ear(crossing.bound) for name, crossing in plan.crossings.items()}
+
+    def members(self, name: str) -> Members:
+        """Of one release."""
+        ear = self._ears[name]
+        ear.heard.clear()
+        self._barrier.release(name, ear.query)
+        return np.concatenate([np.zeros(0, np.int64), *ear.heard])
+
+
+def inclusion_of(name: str, plan: Plan) -> Inclusion:
+    """Who takes part in the uses of one crossing."""
+    rate = plan.crossings[name].sampler.rate
+    listening = Listening(plan, max(200, int(np.ceil(SEEN / rate))))
+    return Inclusion(lambda events: [listening.members(name) for _ in range(events)], listening.units, rate)
+
+
+def across(plan: Plan) -> Iterator[Finding]:
+    """Crossings that sample draw apart: who took part in one says nothing of who takes part in the next."""
+    rates = {n: c.sampler.rate for n, c in plan.crossings.items() if c.sampler.rate < 1 and not c.held}
+    if len(rates) < 2:
+        return
+    listening = Listening(plan, max(200, int(np.ceil(SEEN / min(rates.values())))))
+    drawn: dict[str, list[Members]] = {name: [] for name in rates}
+    for _ in range(TURNS):
+        for name in rates:
+            drawn[name].append(listening.members(name))
+    for one, two in combinations(rates, 2):
+        both, trials = _shared(drawn[one], drawn[two]), TURNS * listening.units
+        p = stats.binomtest(both, trials, rates[one] * rates[two]).pvalue
+        said = (
+            f"'{one}' and '{two}' share {both} members, {trials * rates[one] * rates[two]:.1f} expected if drawn apart"
+        )
+        yield Finding("inclusion across crossings", 0, bool(p > RARE), said)
+
+
+def _shared(one: Sequence[Members], two: Sequence[Members]) -> int:
+    return sum(len(np.intersect1d(a, b)) for a, b in zip(one, two, strict=True))
