@@ -23,7 +23,6 @@ from sfumato.privacy import shelf
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.held import PartSum
-from sfumato.privacy.noise import Noise
 from sfumato.privacy.plan import Crossing, Plan, crossing, within
 from sfumato.privacy.samplers import Poisson
 from sfumato.run.run import Run
@@ -209,11 +208,13 @@ class _Remembering:
     left: list[Any]
     takes: bool
 
-    def draw(self, units: int, noise: Noise) -> Any:
+    def draw(self, units: int, noise: Any) -> Any:
         if self.takes and self.left:
             return self.left.pop()
-        self.left[:] = [Poisson(self.rate).draw(units, noise)]
-        return self.left[0]
+        drawn = Poisson(self.rate).draw(units, noise)
+        if not self.takes:
+            self.left[:] = [drawn]
+        return drawn
 
 
 def one_sample(bug: bool) -> Method:
@@ -240,6 +241,5 @@ BUGS = (
     Bug("B30", "visiting blocks of teachers share an optimiser's moments", visitors, ("teachers moved",), level=0,
         where=lambda: patch.object(shelf, "_free", lambda device: 0.0)),
     Bug("B31", "rows that depend on the shape of their batch", shapes, ("sums along a run", "sensitivity"), level=0),
+    Bug("B47", "two crossings share one sample", one_sample, ("inclusion across crossings",), level=0),
 )  # fmt: skip
-# Who takes part is looked at crossing by crossing, so that nobody sees this one yet: it is not in the list.
-SHARED = Bug("B47", "two crossings share one sample", one_sample, ("inclusion across crossings",), level=0)
