@@ -13,14 +13,14 @@ from typing import Any
 from sfumato.audit.bounds import SIGNIFICANCE
 from sfumato.audit.check import check
 from sfumato.audit.examine import examine
-from sfumato.audit.gallery import data, gradients, leaks, noises, runs, sampling, votes
+from sfumato.audit.gallery import data, gradients, leaks, noises, runs, sampling, together, votes
 from sfumato.audit.gallery.common import Bug
 from sfumato.audit.subject import Finding, Subject
 
 __all__ = ["BUGS", "Bug", "control_alarms", "look", "run"]
 
-_ALL = (*noises.BUGS, *votes.BUGS, *gradients.BUGS, *sampling.BUGS, *data.BUGS, *runs.BUGS, *leaks.BUGS)
-BUGS: tuple[Bug, ...] = tuple(sorted(_ALL, key=lambda bug: bug.id))
+_SHELVES = (noises, votes, gradients, sampling, data, runs, leaks, together)
+BUGS: tuple[Bug, ...] = tuple(sorted((b for shelf in _SHELVES for b in shelf.BUGS), key=lambda bug: bug.id))
 GAMES = 2 * 2 * sum(bug.level > 0 for bug in BUGS)  # at most a step and an end-to-end game for each bug and twin
 ALPHA = SIGNIFICANCE / GAMES
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sfumato.accounting.budget import Budget
 from sfumato.audit.gallery.common import Bug
-from sfumato.generators import FixedSet
+from sfumato.generators.fixed import FixedSet
 from sfumato.methods.base import Method
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
@@ -26,7 +26,8 @@ from sfumato.run.preview import Strip
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
-BALL, STEPS, LIMIT = Bound(1.0), 4, 0.4
+BALL, STEPS = Bound(1.0), 4
+LIMIT, NEAR = 0.4, 0.1  # of a brightness: one that is refused, and a distance from grey that will do
 
 
 class _Overheard:
@@ -77,8 +78,10 @@ class MeanImage(Method):
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         """One kind of crossing."""
-        return within(budget, lambda noise: Plan(
-            self.name, {}, spec, budget, {"mean": crossing(BALL, noise, times=self.releases)}))  # fmt: skip
+        return within(
+            budget,
+            lambda noise: Plan(self.name, {}, spec, budget, {"mean": crossing(BALL, noise, times=self.releases)}),
+        )
 
     def learn(self, barrier: Barrier, run: Run, public: Any = None) -> FixedSet:
         """Each step moves the images towards the released mean."""
@@ -103,7 +106,7 @@ def _keep(at: _Moment) -> None:
 
 
 def _stop(at: _Moment) -> bool:
-    return abs(at.number - 0.5) < LIMIT - 0.3  # near enough to a grey image
+    return abs(at.number - 0.5) < NEAR
 
 
 def _best(at: _Moment) -> None:

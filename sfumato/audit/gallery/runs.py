@@ -1,4 +1,4 @@
-"""Bugs of whole methods that show along a run: draws by place, a shared sample, visiting teachers, shapes of batches."""
+"""Bugs of whole methods that show along a run: draws by place, and teachers who visit the device."""
 
 from __future__ import annotations
 
@@ -13,18 +13,15 @@ from torch import Tensor, nn
 from sfumato.accounting.budget import Budget
 from sfumato.audit.gallery.common import Bug
 from sfumato.chance import drawing, record_keys, uniform
-from sfumato.generators import FixedSet
+from sfumato.generators.fixed import FixedSet
 from sfumato.measure.critics import Critics
-from sfumato.measure.gradients import bound_for
 from sfumato.measure.teachers import Stacked
 from sfumato.measure.votes import TopK
 from sfumato.methods.base import Method
 from sfumato.privacy import shelf
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.held import PartSum
 from sfumato.privacy.plan import Crossing, Plan, crossing, within
-from sfumato.privacy.samplers import Poisson
 from sfumato.run.run import Run
 from sfumato.train.dpsgd import Descent, descend
 from sfumato.types import DataSpec
@@ -52,9 +49,6 @@ class Planned(Method):
         return net
 
 
-# Randomness by place
-
-
 def by_place(bug: bool) -> Method:
     """The noise level of an example is drawn by its place in the order of a run, or is a function of the example."""
     descent = Descent(STEPS, batch=6)
@@ -65,7 +59,8 @@ def by_place(bug: bool) -> Method:
 
         def loss(critic: nn.Module, images: Tensor, labels: Tensor, drawn: Tensor, *copy: Tensor) -> Tensor:
             level = drawn if bug else uniform(record_keys(images, drawn), ())
-            return critic((images + level[:, None, None, None]).square().flatten(1))[:, 0] * (level - 0.5)
+            scores: Tensor = critic((images + level[:, None, None, None]).square().flatten(1))[:, 0]
+            return scores * (level - 0.5)
 
         def draw(step: int) -> Callable[[int], tuple[Tensor, ...]]:
             return lambda rows: (torch.rand(rows, generator=levels),)
@@ -76,9 +71,6 @@ def by_place(bug: bool) -> Method:
             net.images.data[:] = linear.weight.detach().view(barrier.spec.shape)
 
     return Planned(crossings=lambda spec, noise: {"gradient": descent.crossing(spec, noise)}, work=work)
-
-
-# Teachers who visit
 
 
 @dataclass(frozen=True)
@@ -128,8 +120,13 @@ def visitors(bug: bool) -> Method:
     def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
         spec = barrier.spec
         held = barrier.hold(_Visited(Critics(spec.shape, len(spec.classes), width=2, hidden=4, draws=2), bug), 8)
-        query = PartSum(held, lambda team, random, x, y: votes.encode(team.team.directions(x, y), random),
-                        votes.bound(spec.pixels), (spec.pixels,), queries)  # fmt: skip
+        query = PartSum(
+            held,
+            lambda team, random, x, y: votes.encode(team.team.directions(x, y), random),
+            votes.bound(spec.pixels),
+            (spec.pixels,),
+            queries,
+        )
         for step in run.steps(STEPS, net=net, teachers=held):
             fakes = torch.rand(queries, *spec.shape, generator=run.generator("fakes", step))
             labels = torch.arange(queries) % len(spec.classes)
@@ -143,103 +140,14 @@ def visitors(bug: bool) -> Method:
     return Planned(crossings=crossings, work=work)
 
 
-# Shapes of batches
-
-
-@dataclass(frozen=True, eq=False)
-class _Signs:
-    """The signs of random features of each record, by a kernel that is picked by the number of rows.
-
-    An even number of rows goes through bfloat16, as a library may do it. With `compact` blank places are left out, and
-    the number of rows is that of the records; else it is always that of a page.
-    """
-
-    features: Tensor
-    compact: bool
-    bound: Bound
-    page: ClassVar[int] = 32
-    by_class: ClassVar[bool] = False
-
-    @property
-    def shape(self) -> tuple[int]:
-        return (self.features.shape[1],)
-
-    def answer_shape(self, classes: int) -> tuple[int, ...]:
-        return self.shape
-
-    def total(self, images: Tensor, labels: Tensor, *public: Any, there: Tensor) -> Tensor:
-        if self.compact:
-            return self._kernel(images[there]).sum(0)
-        return self.rows(images, labels).masked_fill(~there[:, None], 0).sum(0)
-
-    def rows(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
-        if self.compact:
-            return self._kernel(images)
-        blank = images.new_zeros(-len(images) % self.page, *images.shape[1:])
-        return self._kernel(torch.cat([images, blank]))[: len(images)]
-
-    def _kernel(self, images: Tensor) -> Tensor:
-        kind = torch.float32 if len(images) % 2 else torch.bfloat16
-        found = (images.flatten(1) - 0.5).to(kind) @ self.features.to(kind)
-        return self.bound.project(found.sign())
-
-
-def shapes(bug: bool) -> Method:
-    """Rows are computed in a batch of the records alone, or on a page of one public shape."""
-    bound = bound_for(1.0, 60)
-
-    def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
-        features = torch.randn(barrier.spec.pixels, 8192, generator=run.generator("features"))
-        for _ in run.steps(STEPS, net=net):
-            answer = barrier.release("signs", _Signs(features, bug, bound))
-            net.images.data += 1e-3 * (features @ answer.float()).view(barrier.spec.shape)
-
-    return Planned(crossings=lambda spec, noise: {"signs": crossing(bound, noise, times=STEPS)}, work=work)
-
-
-# One sample for two crossings
-
-
-@dataclass
-class _Remembering:
-    """A sampler that leaves its draw behind for the next crossing, which takes it in place of one of its own."""
-
-    rate: float
-    left: list[Any]
-    takes: bool
-
-    def draw(self, units: int, noise: Any) -> Any:
-        if self.takes and self.left:
-            return self.left.pop()
-        drawn = Poisson(self.rate).draw(units, noise)
-        if not self.takes:
-            self.left[:] = [drawn]
-        return drawn
-
-
-def one_sample(bug: bool) -> Method:
-    """Two questions are put to one sample, and charged as if each had drawn its own."""
-    bound, rate, left = Bound(1.0), 0.2, []  # type: ignore[var-annotated]
-
-    def crossings(spec: DataSpec, noise: float) -> dict[str, Crossing]:
-        samplers = [_Remembering(rate, left, takes) if bug else Poisson(rate) for takes in (False, True)]
-        return {name: crossing(bound, noise, sampler, STEPS)  # type: ignore[arg-type]
-                for name, sampler in zip(("images", "squares"), samplers, strict=True)}  # fmt: skip
-
-    def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
-        images = BoundedSum(lambda images, labels: images.flatten(1), bound, (barrier.spec.pixels,))
-        squares = BoundedSum(lambda images, labels: images.flatten(1).square(), bound, (barrier.spec.pixels,))
-        for _ in run.steps(STEPS, net=net):
-            answer = barrier.release("images", images) + barrier.release("squares", squares)
-            net.images.data += 1e-3 * answer.view(barrier.spec.shape).to(net.images)
-
-    return Planned(crossings=crossings, work=work)
-
-
 BUGS = (
     Bug("B29", "noise levels drawn by place under a public seed", by_place, ("sums along a run",), level=0),
-    Bug("B30", "visiting blocks of teachers share an optimiser's moments", visitors, ("teachers moved",), level=0,
-        where=lambda: patch.object(shelf, "_free", lambda device: 0.0)),
-    Bug("B31", "rows that depend on the shape of their batch", shapes, ("sums along a run", "sensitivity"), level=0),
-    Bug("B47", "two crossings share one sample", one_sample, ("inclusion across crossings",), level=0),
-)  # fmt: skip
+    Bug(
+        "B30",
+        "visiting blocks of teachers share an optimiser's moments",
+        visitors,
+        ("teachers moved",),
+        level=0,
+        where=lambda: patch.object(shelf, "_free", lambda device: 0.0),
+    ),
+)
