@@ -142,7 +142,8 @@ def rehearsed(method: Method, plan: Plan, run: Run, public: PublicImages | None,
         stated = state(plan, stage.noise, public, None)
         images = generator.sample(IMAGES, seed=run.seed)
         with elsewhere() as folder:
-            bundle(generator, images, stated, run.kept, run.pictures.get("strip")).save(folder, **writing)
+            made = bundle(generator, images, stated, run.kept | run.made, run.pictures.get("strip"))
+            made.save(folder, verified=True, **writing)
 
     rehearse(method, plan, run, public, after=after)
 
@@ -330,7 +331,7 @@ def _weights_hash(generator: Any) -> str:
 def _save(release: Release, job: Job, out: Path, **options: Any) -> None:
     job.manifest["weights"] = _weights_hash(release.generator)
     job.store()
-    release.save(out, **options)
+    release.save(out, verified=True, **options)
 
 
 def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) -> Release | None:

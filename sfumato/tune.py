@@ -218,7 +218,7 @@ def tune_private(
             f"charged by selection among {len(methods)} settings, {runs.kind} number of runs with mean {runs.mean:g}"
         )
         release = bundle(best.generator, images, state(best.plan, best.noise, None, charge.others(), words), best.kept)
-        release.save(out, format=format)
+        release.save(out, format=format, verified=True)
         charge.finish()
     return release
 

@@ -10,5 +10,17 @@ from sfumato.audit.attack import attack
 from sfumato.audit.check import check, level0
 from sfumato.audit.report import Report
 from sfumato.audit.subject import Finding, Subject
+from sfumato.audit.verbs import check_classifier, check_publish, check_synthesize, check_tune
 
-__all__ = ["Finding", "Report", "Subject", "attack", "check", "level0"]
+__all__ = [
+    "Finding",
+    "Report",
+    "Subject",
+    "attack",
+    "check",
+    "check_classifier",
+    "check_publish",
+    "check_synthesize",
+    "check_tune",
+    "level0",
+]

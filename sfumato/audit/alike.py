@@ -65,6 +65,8 @@ def alike(one: Any, two: Any) -> bool:
         return isinstance(two, torch.Tensor) and one.dtype == two.dtype and _bits(one) == _bits(two)
     if isinstance(one, dict):
         return isinstance(two, dict) and one.keys() == two.keys() and all(alike(one[k], two[k]) for k in one)
+    if isinstance(one, set | bytes):
+        return bool(one == two)
     if isinstance(one, list | tuple):
         return isinstance(two, list | tuple) and len(one) == len(two) and all(map(alike, one, two))
     if isinstance(one, torch.nn.Module):

@@ -24,7 +24,8 @@ def value_subject(asked: Asked, plan: Plan) -> Subject:
     inside, crossing = Around(asked, plan), plan.crossings[asked.name]
     return Subject(
         name=asked.name, pairs=lambda random: image_pairs(plan.data, random), exact=inside.exact,
-        release=inside.release, projected=inside.projected, nothing=(None,),
+        release=inside.release, anew=inside.anew,
+        projected=inside.projected, nothing=(None,),
         inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None, **claims(asked.name, plan),
     )  # fmt: skip
 

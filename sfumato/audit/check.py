@@ -10,9 +10,10 @@ Level 0 takes seconds and no luck, level 1 plays against each crossing, level 2 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -21,14 +22,16 @@ from sfumato.audit import endtoend, step
 from sfumato.audit.alike import alike, difference, kinds, same_gradient
 from sfumato.audit.batches import anything_subject, value_subject
 from sfumato.audit.bounds import SIGNIFICANCE
-from sfumato.audit.crossings import subject_of, wild_subject, with_unit, without_unit
+from sfumato.audit.crossings import subject_of, wild_subject
 from sfumato.audit.examine import examine
+from sfumato.audit.forced import device_noise, paths
 from sfumato.audit.gradients import gradient_subject, loud_subject, memory_subject
-from sfumato.audit.inclusion import across
+from sfumato.audit.inclusion import across, singly
 from sfumato.audit.parts import turned_subject, votes_subject
 from sfumato.audit.report import Report
+from sfumato.audit.roads import roads
 from sfumato.audit.subject import Finding, Random, Subject
-from sfumato.audit.watch import CHANGED, Asked, Made, Seen, coin, learn, made_up
+from sfumato.audit.watch import CHANGED, Asked, Made, Seen, coin, learn, made_up, neighbours
 from sfumato.audit.whole import canary
 from sfumato.data.public import PublicImages
 from sfumato.errors import OverBudget
@@ -42,6 +45,7 @@ from sfumato.types import DataSpec, Images, Unit
 
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
 RUNS = 2000
+LONG = 24  # steps of a longer look
 
 
 def check(
@@ -65,7 +69,7 @@ def check(
         plan = plan or method.plan(spec, budget)
     except Exception as error:
         return Report(name, (Finding("plan", 0, False, f"no plan from the public spec alone: {_short(error)}"),))
-    rows = [_within(plan, budget), _signature(method)]
+    rows = [_within(plan, budget), _signature(method), roads(method)]
     method = method.small() if hasattr(method, "small") else method
     made = made_up(spec, random)
     seen = learn(method, plan, made, seed=seed, public=public)
@@ -75,9 +79,11 @@ def check(
     rows += [_learned(seen), _draws(seen), _used(seen, plan)]
     if seen.error is None:
         rows += [_kept(seen), _blind(method, plan, seen, seed, public)]
-        rows += _paired(method, plan, made, seen, random, seed, public)
+        rows += _paired(method, plan, made, seen, seed, public)
         rows.append(_one_too_many(method, plan, made, seed, public))
-    rows += [*across(plan), *_each(plan, seen, seed)]
+        rows += paths(method, plan, made, seen, seed, public, _sums) + device_noise(plan, random)
+        rows += _longer(method, plan, made, seed, public) if level >= 1 else []
+    rows += [*singly(plan), *across(plan), *_each(plan, seen, seed)]
     games = _games(plan, seen, random, level, draws, runs)
     rows += [Finding(n, 2 if n == "whole plan" else 1, g.ok, g.said(budget.delta)) for n, g in games]
     return Report(name, tuple(rows), tuple(games))
@@ -134,17 +140,10 @@ def _blind(method: Any, plan: Plan, seen: Seen, seed: int, public: Any) -> Findi
     return Finding("blind barrier", 0, other is None, said if other else "without data it does the same")
 
 
-def _neighbours(made: Made, spec: DataSpec, random: Random) -> Iterator[tuple[str, Relation, Made]]:
-    other = with_unit(made, CHANGED, "zero", spec, random)
-    labels = (made.labels + (np.arange(len(made.labels)) == CHANGED)) % len(spec.classes)
-    yield "made constant and relabelled", Relation.REPLACE_ONE, replace(other, labels=labels)
-    yield "removed", Relation.ADD_REMOVE, without_unit(made, CHANGED)
-
-
-def _paired(method: Any, plan: Plan, made: Made, seen: Seen, random: Random, seed: int, public: Any) -> list[Finding]:
+def _paired(method: Any, plan: Plan, made: Made, seen: Seen, seed: int, public: Any) -> list[Finding]:
     """Neighbours along a whole run, under one tape: all that leaves, and the sums behind the answers."""
     found = []
-    for kind, relation, other in _neighbours(made, plan.data, random):
+    for kind, relation, other in neighbours(made, plan.data, seed):
         again = learn(method, plan, other, seed=seed, public=public)
         where = _short(again.error) if again.error else difference(again, seen)
         if where is not None:
@@ -152,6 +151,14 @@ def _paired(method: Any, plan: Plan, made: Made, seen: Seen, random: Random, see
             return [*found, Finding("fixed tape", 0, False, said)]
         found.append(_sums(plan, seen, again, kind, relation))
     return [Finding("fixed tape", 0, True, "neighbours look the same under one tape of answers"), *found]
+
+
+def _longer(method: Any, plan: Plan, made: Made, seed: int, public: Any) -> list[Finding]:
+    """Neighbours once more over many steps: some mistakes wait."""
+    with patch("sfumato.audit.watch.STEPS", LONG), patch("sfumato.audit.watch.USES", LONG):
+        seen = learn(method, plan, made, seed=seed, public=public)
+        return [replace(f, check=f"{f.check}, {LONG} steps", level=1)
+                for f in _paired(method, plan, made, seen, seed, public)]  # fmt: skip
 
 
 def _sums(plan: Plan, seen: Seen, again: Seen, kind: str, relation: Relation) -> Finding:
@@ -233,6 +240,13 @@ def _each(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
         done[asked.name] = asked
         rows += [replace(f, check=f"{asked.name}: {f.check}") for f in found]
     return rows
+
+
+def questioned(name: str, query: Any, plan: Plan, seed: int) -> list[Finding]:
+    """Level 0 of one question that is put outside of a method's learning."""
+    asked = Asked(name, query, ())
+    found = [f for s in _subjects(asked, plan, again=False) for f in examine(s, seed=seed)]
+    return [replace(f, check=f"{name}: {f.check}") for f in found]
 
 
 def _played(asked: Asked, plan: Plan, random: Random, draws: int, alpha: float) -> step.Played | None:

@@ -200,13 +200,14 @@ def replay(subject: Subject, random: Random) -> Finding | None:
     """The same user seed, twice: the noise must differ."""
     if subject.release is None or not subject.nothing:
         return None
-    seed, seen = int(random.integers(2**31)), []
+    release = subject.release
+    seed, seen, ask = int(random.integers(2**31)), [], subject.anew or (lambda: release(subject.nothing[0]))
     for _ in range(2):
         with seeded(seed):
-            first = subject.release(subject.nothing[0])
+            first = ask()
             # Whole-number noise of few values meets itself by chance: look at enough of it.
             more = range(-(-_enough(subject) // max(1, first.size)) - 1)
-            seen.append(np.stack([first, *(subject.release(subject.nothing[0]) for _ in more)]))
+            seen.append(np.stack([first, *(ask() for _ in more)]))
     left = float(np.abs(seen[0] - seen[1]).max())
     said = f"releases with one user seed differ by up to {left:.3g}"
     return Finding("replay", 0, left > 0, said if left > 0 else "the same user seed repeats the noise: subtract it")

@@ -15,7 +15,7 @@ from sfumato.accounting.budget import Relation
 from sfumato.audit.bounds import Curve, curve_of
 from sfumato.audit.inclusion import inclusion_of
 from sfumato.audit.subject import Array, Pair, Random, Rows, Subject
-from sfumato.audit.watch import Asked, Made, Told, made_up, opened
+from sfumato.audit.watch import Asked, Made, Told, made_up, opened, with_unit, without_unit
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum
@@ -60,6 +60,7 @@ def subject_of(asked: Asked, plan: Plan) -> Subject:
         pairs=lambda random: image_pairs(spec, random),
         exact=inside.exact,
         release=inside.release,
+        anew=inside.anew,
         projected=inside.projected,
         nothing=(None,),
         rows=inside.rows(spec, lambda made: _jacobian(asked.query, made, asked.public)),
@@ -156,6 +157,10 @@ class Around:
         barrier = self._blind if made is None else self._barrier(made)
         return barrier.release(self._asked.name, self._asked.query, *self._asked.public).numpy()
 
+    def anew(self) -> Array:
+        """Noise of a barrier that was just made."""
+        return self._barrier(None).release(self._asked.name, self._asked.query, *self._asked.public).numpy()
+
     def projected(self, exact: Array, direction: Array, n: int) -> Array:
         """Draws along a direction."""
         return along(self._crossing, behind(self._blind).noise, exact, direction, n)
@@ -221,33 +226,3 @@ def image_pairs(spec: DataSpec, random: Random, units: int = 4, kinds: tuple[str
         yield Pair(kind, Relation.REPLACE_ONE, one, other)
         same = replace(other, labels=one.labels)
         yield Pair(kind, Relation.REPLACE_ONE, one, same)
-
-
-def with_unit(made: Made, unit: int, kind: str, spec: DataSpec, random: Random) -> Made:
-    """The records with those of one unit replaced by others of a kind."""
-    images, labels = made.images.copy(), made.labels.copy()
-    rows = np.flatnonzero(made.persons == unit) if made.persons is not None else np.array([unit])
-    for row in rows:
-        images[row] = _image(images, row, kind, random)
-        labels[row] = random.integers(0, len(spec.classes))
-    return replace(made, images=images, labels=labels)
-
-
-def _image(images: np.ndarray, row: int, kind: str, random: Random) -> np.ndarray:
-    shape = images[row].shape
-    fresh = random.integers(0, 256, shape, dtype=np.uint8)
-    if kind == "opposite":
-        return 255 - images[row]
-    if kind == "tie":
-        return (np.indices(shape).sum(0) % 2 * 255).astype(np.uint8)
-    flat = {"zero": 0, "white": 255, "constant": 128}.get(kind)
-    if flat is not None:
-        return np.full(shape, flat, np.uint8)
-    return images[-1].copy() if kind == "duplicate" else fresh
-
-
-def without_unit(made: Made, unit: int) -> Made:
-    """The records without those of one unit; the others keep their order."""
-    gone = made.persons == unit if made.persons is not None else np.arange(len(made.labels)) == unit
-    persons = None if made.persons is None else np.unique(made.persons[~gone], return_inverse=True)[1]
-    return Made(made.images[~gone], made.labels[~gone], persons, np.delete(made.units, unit))

@@ -32,7 +32,8 @@ def gradient_subject(asked: Asked, plan: Plan) -> Subject:
     inside = Around(replace(asked, query=query), plan)
     return Subject(
         name=asked.name, pairs=lambda random: sum_pairs(spec, random, _crowd(query)), exact=_once(inside.exact),
-        release=inside.release, projected=inside.projected, nothing=(None,),
+        release=inside.release, anew=inside.anew,
+        projected=inside.projected, nothing=(None,),
         rows=inside.rows(spec, lambda made: _jacobian(query, made, asked.public)),
         inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None, **claims(asked.name, plan),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from scipy import stats
 from torch import Tensor
 
 from sfumato.audit.chance import RARE
+from sfumato.audit.checks import seeded
 from sfumato.audit.subject import Finding, Inclusion
 from sfumato.audit.watch import opened
 from sfumato.data.private import PrivateImages, Records
@@ -26,6 +27,8 @@ from sfumato.types import Unit
 
 Members = NDArray[np.int64]
 SEEN = 30  # appearances of all units together that are expected in an event, at least
+EVENTS = 400  # in which few records are followed one by one
+FEW, FEWEST = 300, 1 / 300  # records that are followed, and the rate below which there are no more of them
 TURNS = 300  # in which all crossings are asked, one after the other
 
 
@@ -100,6 +103,45 @@ def inclusion_of(name: str, plan: Plan) -> Inclusion:
     rate = plan.crossings[name].sampler.rate
     listening = Listening(plan, max(200, int(np.ceil(SEEN / rate))))
     return Inclusion(lambda events: [listening.members(name) for _ in range(events)], listening.units, rate)
+
+
+def singly(plan: Plan) -> Iterator[Finding]:
+    """Each record by itself: its own rate, samples that are empty as often as they should be, and no public seed."""
+    for name, crossing in plan.crossings.items():
+        rate = crossing.sampler.rate
+        if rate == 1 or crossing.held:
+            continue
+        few = Listening(plan, max(1, round(1 / rate)) if rate > FEWEST else FEW)
+        drawn = [few.members(name) for _ in range(EVENTS)]
+        yield _each(name, rate, few.units, drawn)
+        yield _empty(name, rate, few.units, drawn)
+        yield _seeded(name, rate, plan)
+
+
+def _each(name: str, rate: float, units: int, drawn: list[Members]) -> Finding:
+    times = np.bincount(np.concatenate(drawn), minlength=units)
+    p = min(1.0, units * min(stats.binomtest(int(t), len(drawn), rate).pvalue for t in (times.min(), times.max())))
+    said = f"'{name}': of {units} records the rarest took part {times.min()} and the commonest {times.max()} times"
+    said = f"{said} in {len(drawn)} events, {len(drawn) * rate:.1f} expected of each"
+    return Finding("inclusion of each", 0, bool(p > RARE), said)
+
+
+def _empty(name: str, rate: float, units: int, drawn: list[Members]) -> Finding:
+    empty, chance = sum(not len(d) for d in drawn), (1 - rate) ** units
+    p = stats.binomtest(empty, len(drawn), chance).pvalue
+    said = f"'{name}': {empty} of {len(drawn)} samples of {units} records are empty, {len(drawn) * chance:.1f} expected"
+    return Finding("empty samples", 0, bool(p > RARE), said)
+
+
+def _seeded(name: str, rate: float, plan: Plan) -> Finding:
+    seen = []
+    for _ in range(2):
+        with seeded(0):
+            listening = Listening(plan, max(200, int(np.ceil(SEEN / rate))))
+            seen.append([listening.members(name) for _ in range(3)])
+    same = all(np.array_equal(np.sort(a), np.sort(b)) for a, b in zip(*seen, strict=True))
+    said = "the same user seed repeats who takes part" if same else "who takes part has no public seed"
+    return Finding("inclusion replay", 0, not same, f"'{name}': {said}")
 
 
 def across(plan: Plan) -> Iterator[Finding]:

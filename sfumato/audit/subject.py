@@ -80,6 +80,7 @@ class Subject:
     pairs: Callable[[Random], Iterable[Pair]] | None = None
     exact: Callable[[Data], Array] | None = None
     release: Callable[[Data], Array] | None = None
+    anew: Callable[[], Array] | None = None  # nothing but noise, of a barrier made for the purpose
     projected: Callable[[Array, Array, int], Array] | None = None  # draws of <exact + noise, direction>
     nothing: Sequence[Data] = ()  # inputs whose exact answer is zero
     rows: Rows | None = None

@@ -12,6 +12,7 @@ import hashlib
 import io
 import logging
 import math
+import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sfumato.accounting.budget import Relation
 from sfumato.audit.steady import still, table_of
 from sfumato.audit.subject import Random
 from sfumato.data.private import PrivateImages, Records
@@ -44,6 +46,7 @@ USES = 8  # releases of each crossing that are enough for a method with its own 
 HELD = 40  # releases of a crossing of held parts, which may ask one question at a time
 MOST = 200  # releases of one crossing, while another has not been seen
 MICROBATCH = 32
+RANKS: Any = None  # several of them, where that is forced
 CHANGED = 0  # the unit in which neighbours differ
 LOUD = 1e6  # factor on the losses of every other use, at which all gradients are clipped
 SAMPLED = 6  # images that a finished generator is asked for
@@ -105,11 +108,55 @@ class _Pixels:
 
 
 def made_up(spec: DataSpec, random: Random, units: int = 12) -> Made:
-    """A few records of the spec's shape, two a person where the unit is a person."""
-    persons = np.repeat(np.arange(units), 2) if spec.unit is Unit.PERSON else None
-    n = units if persons is None else len(persons)
-    images = random.integers(0, 256, (n, *spec.shape), dtype=np.uint8)
-    return Made(images, random.integers(0, len(spec.classes), n), persons)
+    """A few records of the spec's shape; where the unit is a person, two a person, in any order.
+
+    The first unit has a class of its own, where there are enough: it empties one when it leaves.
+    """
+    persons = random.permutation(np.repeat(np.arange(units), 2)) if spec.unit is Unit.PERSON else None
+    owner = np.arange(units) if persons is None else persons
+    images = random.integers(0, 256, (len(owner), *spec.shape), dtype=np.uint8)
+    others = max(1, len(spec.classes) - 1)
+    labels = np.where(owner == CHANGED, len(spec.classes) - 1, random.integers(0, others, len(owner)))
+    return Made(images, labels, persons)
+
+
+def with_unit(made: Made, unit: int, kind: str, spec: DataSpec, random: Random) -> Made:
+    """The records with those of one unit replaced by others of a kind."""
+    images, labels = made.images.copy(), made.labels.copy()
+    rows = np.flatnonzero(made.persons == unit) if made.persons is not None else np.array([unit])
+    for row in rows:
+        images[row] = _image(images, row, kind, random)
+        labels[row] = random.integers(0, len(spec.classes))
+    return replace(made, images=images, labels=labels)
+
+
+def _image(images: np.ndarray, row: int, kind: str, random: Random) -> np.ndarray:
+    shape = images[row].shape
+    fresh = random.integers(0, 256, shape, dtype=np.uint8)
+    if kind == "opposite":
+        return 255 - images[row]
+    if kind == "tie":
+        return (np.indices(shape).sum(0) % 2 * 255).astype(np.uint8)
+    flat = {"zero": 0, "white": 255, "constant": 128}.get(kind)
+    if flat is not None:
+        return np.full(shape, flat, np.uint8)
+    return images[-1].copy() if kind == "duplicate" else fresh
+
+
+def without_unit(made: Made, unit: int) -> Made:
+    """The records without those of one unit; the others keep their order."""
+    gone = made.persons == unit if made.persons is not None else np.arange(len(made.labels)) == unit
+    persons = None if made.persons is None else np.unique(made.persons[~gone], return_inverse=True)[1]
+    return Made(made.images[~gone], made.labels[~gone], persons, np.delete(made.units, unit))
+
+
+def neighbours(made: Made, spec: DataSpec, seed: int) -> Iterator[tuple[str, Relation, Made]]:
+    """One unit made another, and one removed."""
+    other = with_unit(made, CHANGED, "zero", spec, np.random.default_rng(seed))
+    own = np.arange(len(made.labels)) == CHANGED if made.persons is None else made.persons == CHANGED
+    labels = (made.labels + own) % len(spec.classes)
+    yield "made constant and relabelled", Relation.REPLACE_ONE, replace(other, labels=labels)
+    yield "removed", Relation.ADD_REMOVE, without_unit(made, CHANGED)
 
 
 class Counting:
@@ -205,14 +252,19 @@ Action = Opened | Trained | Asked
 class Watched:
     """Behind a barrier: passes each request on to a real one, writes it down, and answers from a fixed tape."""
 
-    def __init__(self, made: Made | None, plan: Plan, *, tape: int, uses: int = USES, device: str = "cpu") -> None:
+    def __init__(
+        self, made: Made | None, plan: Plan, *, tape: int, uses: int | None = None, device: str = "cpu"
+    ) -> None:
         self.spec, self.ledger = plan.data, Ledger(plan)
         box, names = (None, np.arange(0)) if made is None else (made.box(plan.data), made.units)
-        lot, hear = Told(names), self._hear
-        self._real = Inside(box, plan.data, self.ledger, device=device, microbatch=MICROBATCH, lot=lot, heard=hear)
+        self._ranks = None if RANKS is None else RANKS()
+        self._real = Inside(
+            box, plan.data, self.ledger, device=device, microbatch=MICROBATCH, ranks=self._ranks, lot=Told(names),
+            heard=self._hear,
+        )  # fmt: skip
         self._real.noise = self.noise = Counting(self._real.noise)  # type: ignore[assignment]
         self.barrier = Barrier.before(self)
-        self._tape, self._uses, self.charged = tape, uses, 0
+        self._tape, self._uses, self.charged = tape, USES, 0
         self.log: list[Action] = []
         self._tables: dict[str, tuple[Tensor, ...]] = {}
         self.shapes: list[tuple[str, tuple[int, ...]]] = []
@@ -245,7 +297,10 @@ class Watched:
         before, already = self._before(query), self.ledger.used.get(name, 0)
         if name not in self._tables:  # once: later, what was drawn already may depend on who took part
             self._tables[name] = table_of(query)
-        answer = self._real.release(name, _loud(query) if already % 2 else query, *public)
+        put = _loud(query) if already % 2 else query
+        if self._ranks is not None:
+            self._ranks.told_of(self._real.sums, name, put, 0, public)
+        answer = self._real.release(name, put, *public)
         used = self.ledger.used[name]
         # Each value of each question needs a noise value of its own, and each question a use.
         questions = query.queries if isinstance(query, PartSum) else 1
@@ -312,7 +367,7 @@ def learn(
     barrier = Watched(made, plan, tape=tape, device=device)
     run = Run(device=device, seed=seed, progress=Recorder(), ledger=barrier.ledger, most=STEPS)
     weights, error, left = None, None, {}
-    with _listening() as heard:
+    with listening() as heard:
         try:
             options = {} if public is None else {"public": public}
             net = method.learn(barrier.barrier, run, **options)
@@ -341,11 +396,18 @@ def _finished(net: Any, seed: int) -> dict[str, Any]:
     return left
 
 
+def _files() -> set[tuple[str, int]]:
+    """What lies in the working folder, and when it was written."""
+    with os.scandir() as entries:
+        return {(e.name, e.stat(follow_symlinks=False).st_mtime_ns) for e in entries if e.is_file()}
+
+
 @contextmanager
-def _listening() -> Iterator[dict[str, Any]]:
+def listening() -> Iterator[dict[str, Any]]:
     """Whatever is printed, warned of, or logged for a user who asks for more than warnings."""
     out, err, lines = io.StringIO(), io.StringIO(), io.StringIO()
     handler, root, heard = logging.StreamHandler(lines), logging.getLogger(), {}
+    files = _files()
     handlers, level = root.handlers, root.level
     root.handlers = [handler]  # nobody else hears of made-up records
     root.setLevel(min(level, logging.INFO) or logging.INFO)
@@ -358,7 +420,7 @@ def _listening() -> Iterator[dict[str, Any]]:
         root.setLevel(level)
         said = [str(w.message) for w in warned]
         heard |= {"standard output": out.getvalue(), "standard error": err.getvalue()}
-        heard |= {"log lines": lines.getvalue(), "warnings": said}
+        heard |= {"log lines": lines.getvalue(), "warnings": said, "files in the working folder": _files() - files}
 
 
 def opened(plan: Plan, times: int = 1 << 40) -> Plan:

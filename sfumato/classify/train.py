@@ -72,7 +72,7 @@ def train_classifier(
         if out is not None:
             job.manifest["weights"] = made.digest()
             job.store()
-            made.save(out, command=command, key=key, signer=signer)
+            made.save(out, command=command, key=key, signer=signer, verified=True)
         charge.finish()
     return made
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor
 
 from sfumato.accounting import accountant
+from sfumato.accounting.events import AnyEvent
 from sfumato.errors import OverBudget
 from sfumato.privacy.plan import Crossing, Plan
 
@@ -60,8 +62,7 @@ class Ledger:
         """Epsilon of what was used so far, at the plan's delta."""
         counts = tuple(self.used.values())
         if counts != self._shown[0]:
-            used = self.plan.events(used=self.used)
-            self._shown = (counts, accountant.profile(used).epsilon(self.plan.budget.delta))
+            self._shown = (counts, _spent(self.plan.events(used=self.used), self.plan.budget.delta))
         return self._shown[1]
 
     def answered(self, name: str, answer: Tensor) -> None:
@@ -85,6 +86,11 @@ class Ledger:
             )
         self._used = {name: int(count) for name, count in state["used"].items()}
         self._answers = set(state["answers"])
+
+
+@lru_cache(maxsize=1024)  # audits count the same uses many times
+def _spent(events: tuple[AnyEvent, ...], delta: float) -> float:
+    return accountant.profile(events).epsilon(delta)
 
 
 def _digest(value: Tensor) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from sfumato.accounting import accountant
@@ -88,6 +89,10 @@ class Plan:
     warnings: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)  # more public numbers of this method's plan
     selection: Runs | None = None  # the crossings are made in a random number of runs, and the best is kept
+
+    def __post_init__(self) -> None:
+        # Whoever is shown a plan may not change it.
+        object.__setattr__(self, "crossings", MappingProxyType(dict(self.crossings)))
 
     def events(self, relation: Relation | None = None, used: Mapping[str, int] | None = None) -> tuple[AnyEvent, ...]:
         """Events of the whole plan, or of the part of one run that `used` counts."""

@@ -78,21 +78,22 @@ class _Remembering:
     """A sampler that leaves its draw behind for the next crossing, which takes it in place of one of its own."""
 
     rate: float
-    left: list[Any]
+    left: dict[int, Any]  # by the number of units
     takes: bool
 
     def draw(self, units: int, noise: Any) -> Any:
-        if self.takes and self.left:
-            return self.left.pop()
+        if self.takes and units in self.left:
+            return self.left.pop(units)
         drawn = Poisson(self.rate).draw(units, noise)
         if not self.takes:
-            self.left[:] = [drawn]
+            self.left[units] = drawn
         return drawn
 
 
 def one_sample(bug: bool) -> Method:
     """Two questions are put to one sample, and charged as if each had drawn its own."""
-    bound, rate, left = Bound(1.0), 0.2, []  # type: ignore[var-annotated]
+    bound, rate = Bound(1.0), 0.2
+    left: dict[int, Any] = {}
 
     def crossings(spec: DataSpec, noise: float) -> dict[str, Crossing]:
         samplers = [_Remembering(rate, left, takes) if bug else Poisson(rate) for takes in (False, True)]
