@@ -27,11 +27,10 @@ ALPHA = SIGNIFICANCE / GAMES
 
 def look(bug: Bug, planted: bool, seed: int) -> list[Finding]:
     """What the auditors find in a bug, or in its twin."""
-    with bug.where():
-        made = bug.build(planted)
-        if isinstance(made, Subject):
-            return examine(made, level=bug.level, seed=seed, draws=bug.draws, runs=bug.runs, alpha=ALPHA)
-        found = check(made, level=bug.level, seed=seed).rows
+    made = bug.build(planted)
+    if isinstance(made, Subject):
+        return examine(made, level=bug.level, seed=seed, draws=bug.draws, runs=bug.runs, alpha=ALPHA)
+    found = check(made, level=bug.level, seed=seed).rows
     return [replace(f, check=f.check.rpartition(": ")[2]) for f in found]  # without the name of the crossing
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +34,6 @@ class Bug:
     level: int = 1  # auditors are run up to here
     draws: int = 500
     runs: int = 800
-    where: Callable[[], AbstractContextManager[Any]] = nullcontext  # circumstances of the bug and of its twin
 
     @property
     def expected(self) -> str:
