@@ -16,8 +16,9 @@ import numpy as np
 import torch
 
 from sfumato.accounting.budget import Relation
-from sfumato.audit import chance
+from sfumato.audit import chance, checks
 from sfumato.audit.crossings import claims
+from sfumato.audit.parts import votes_subject
 from sfumato.audit.subject import Finding, Random, Subject
 from sfumato.audit.watch import CHANGED, Made, Seen, learn, opened, without_unit
 from sfumato.measure import ghost
@@ -97,7 +98,16 @@ def paths(method: Any, plan: Plan, made: Made, seen: Seen, seed: int, public: An
             said = f"it ended with {type(run.error).__name__}: {run.error}"[:300]
             return [Finding("forced paths", 0, False, said)]
     found = [replace(sums(plan, one, two, "removed", Relation.ADD_REMOVE), check="forced paths")]
-    return [*found, _agree(plan, seen, one)]
+    return [*found, *_teachers(plan, one, seed), _agree(plan, seen, one)]
+
+
+def _teachers(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
+    """Held parts as they did by the forced ways, on other records: one of these moves one part, to the bit."""
+    last = {a.name: a for a in seen.barrier.asked if isinstance(a.query, PartSum)}
+    with forced():
+        subjects = [votes_subject(asked, plan, ("random",)) for asked in last.values()]
+        found = [checks.other_teachers(subject, np.random.default_rng(seed)) for subject in subjects]
+    return [replace(f, check="forced paths") for f in found if f is not None]
 
 
 def _agree(plan: Plan, seen: Seen, other: Seen) -> Finding:

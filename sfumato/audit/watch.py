@@ -404,17 +404,20 @@ def _files() -> set[tuple[str, int]]:
 
 @contextmanager
 def listening() -> Iterator[dict[str, Any]]:
-    """Whatever is printed, logged or warned of."""
+    """Whatever is printed, warned of, or logged for a user who asks for more than warnings."""
     out, err, lines = io.StringIO(), io.StringIO(), io.StringIO()
     handler, root, heard = logging.StreamHandler(lines), logging.getLogger(), {}
     files = _files()
-    root.addHandler(handler)
+    handlers, level = root.handlers, root.level
+    root.handlers = [handler]  # nobody else hears of made-up records
+    root.setLevel(min(level, logging.INFO) or logging.INFO)
     try:
         with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             yield heard
     finally:
-        root.removeHandler(handler)
+        root.handlers = handlers
+        root.setLevel(level)
         said = [str(w.message) for w in warned]
         heard |= {"standard output": out.getvalue(), "standard error": err.getvalue()}
         heard |= {"log lines": lines.getvalue(), "warnings": said, "files in the working folder": _files() - files}

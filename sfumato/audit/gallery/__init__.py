@@ -1,32 +1,37 @@
 """The gallery: planted bugs, each beside a correct twin that differs in the bug alone.
 
 The same auditors look at both. They must catch the bug by the check that is meant to and pass the twin; two
-controls must pass altogether.
+controls must pass altogether. What a bug is planted in is a mechanism (`Subject`), or a whole method.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from sfumato.audit.bounds import SIGNIFICANCE
+from sfumato.audit.check import check
 from sfumato.audit.examine import examine
-from sfumato.audit.gallery import data, gradients, noises, sampling, votes
+from sfumato.audit.gallery import data, gradients, leaks, noises, runs, sampling, together, votes
 from sfumato.audit.gallery.common import Bug
-from sfumato.audit.subject import Finding
+from sfumato.audit.subject import Finding, Subject
 
 __all__ = ["BUGS", "Bug", "control_alarms", "look", "run"]
 
-BUGS: tuple[Bug, ...] = tuple(
-    sorted((*noises.BUGS, *votes.BUGS, *gradients.BUGS, *sampling.BUGS, *data.BUGS), key=lambda bug: bug.id)
-)
-GAMES = 2 * 2 * len(BUGS)  # at most a step and an end-to-end game for each bug and twin
+_SHELVES = (noises, votes, gradients, sampling, data, runs, leaks, together)
+BUGS: tuple[Bug, ...] = tuple(sorted((b for shelf in _SHELVES for b in shelf.BUGS), key=lambda bug: bug.id))
+GAMES = 2 * 2 * sum(bug.level > 0 for bug in BUGS)  # at most a step and an end-to-end game for each bug and twin
 ALPHA = SIGNIFICANCE / GAMES
 
 
 def look(bug: Bug, planted: bool, seed: int) -> list[Finding]:
     """What the auditors find in a bug, or in its twin."""
-    return examine(bug.build(planted), level=bug.level, seed=seed, draws=bug.draws, runs=bug.runs, alpha=ALPHA)
+    made = bug.build(planted)
+    if isinstance(made, Subject):
+        return examine(made, level=bug.level, seed=seed, draws=bug.draws, runs=bug.runs, alpha=ALPHA)
+    found = check(made, level=bug.level, seed=seed).rows
+    return [replace(f, check=f.check.rpartition(": ")[2]) for f in found]  # without the name of the crossing
 
 
 def run(seed: int = 0, only: Iterable[str] | None = None) -> list[dict[str, Any]]:

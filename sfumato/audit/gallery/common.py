@@ -11,6 +11,7 @@ import torch
 
 from sfumato.accounting.budget import Budget, Relation
 from sfumato.audit.subject import Array, Pair, Random, Subject
+from sfumato.methods.base import Method
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.ledger import Ledger
@@ -28,7 +29,7 @@ class Bug:
 
     id: str
     name: str
-    build: Callable[[bool], Subject]
+    build: Callable[[bool], Subject | Method]
     by: tuple[str, ...] = ()  # none: a control, which must pass
     level: int = 1  # auditors are run up to here
     draws: int = 500

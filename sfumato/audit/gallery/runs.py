@@ -1,0 +1,144 @@
+"""Bugs of whole methods that show along a run: draws by place, and teachers who visit the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from sfumato.accounting.budget import Budget
+from sfumato.audit.gallery.common import Bug
+from sfumato.chance import drawing, record_keys, uniform
+from sfumato.generators.fixed import FixedSet
+from sfumato.measure.critics import Critics
+from sfumato.measure.teachers import Stacked
+from sfumato.measure.votes import TopK
+from sfumato.methods.base import Method
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.held import PartSum
+from sfumato.privacy.plan import Crossing, Plan, crossing, within
+from sfumato.run.run import Run
+from sfumato.train.dpsgd import Descent, descend
+from sfumato.types import DataSpec
+
+STEPS = 8
+Learn = Callable[[Barrier, Run, FixedSet], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned(Method):
+    """A method of a few parts: crossings at a noise scale, and what is done with them."""
+
+    crossings: Callable[[DataSpec, float], dict[str, Crossing]]
+    work: Learn
+    name: ClassVar[str] = "planned"
+
+    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
+        """All crossings, at the least noise."""
+        return within(budget, lambda noise: Plan(self.name, {}, spec, budget, self.crossings(spec, noise)))
+
+    def learn(self, barrier: Barrier, run: Run, public: Any = None) -> FixedSet:
+        """The work, which ends in a set of images."""
+        net = FixedSet(barrier.spec.shape, barrier.spec.classes, each=1)
+        self.work(barrier, run, net)
+        return net
+
+
+def by_place(bug: bool) -> Method:
+    """The noise level of an example is drawn by its place in the order of a run, or is a function of the example."""
+    descent = Descent(STEPS, batch=6)
+
+    def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
+        linear, levels = nn.Linear(barrier.spec.pixels, 1, bias=False), run.generator("levels")
+        nn.init.zeros_(linear.weight)
+
+        def loss(critic: nn.Module, images: Tensor, labels: Tensor, drawn: Tensor, *copy: Tensor) -> Tensor:
+            level = drawn if bug else uniform(record_keys(images, drawn), ())
+            scores: Tensor = critic((images + level[:, None, None, None]).square().flatten(1))[:, 0]
+            return scores * (level - 0.5)
+
+        def draw(step: int) -> Callable[[int], tuple[Tensor, ...]]:
+            return lambda rows: (torch.rand(rows, generator=levels),)
+
+        optimiser = torch.optim.SGD(linear.parameters(), lr=0.1)
+        drawn = draw if bug else drawing(run.generator)
+        for _ in descend(linear, loss, barrier, run, descent, optimiser, draw=drawn):
+            net.images.data[:] = linear.weight.detach().view(barrier.spec.shape)
+
+    return Planned(crossings=lambda spec, noise: {"gradient": descent.crossing(spec, noise)}, work=work)
+
+
+@dataclass(frozen=True)
+class _Visited:
+    """A recipe of critics, two in a block; `shared` ones find the moments that the last visitor left."""
+
+    critics: Critics
+    shared: bool
+    left: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def draws(self) -> int:
+        return self.critics.draws
+
+    def block(self, parts: int, device: str) -> int:
+        return 2
+
+    def make(self, count: int, random: torch.Generator, device: str) -> _Visitor:
+        return _Visitor(self, self.critics.make(count, random, device))
+
+
+class _Visitor:
+    """A block that comes to the device and leaves it: all of its state goes with it, or its weights alone."""
+
+    def __init__(self, recipe: _Visited, team: Stacked) -> None:
+        self._recipe, self.team = recipe, team
+
+    def update(self, images: Tensor, labels: Tensor, *public: Any) -> None:
+        self.team.update(images, labels, *public)
+        self._recipe.left.update(self._moments())
+
+    def _moments(self) -> dict[str, Tensor]:
+        return {n: t for n, t in self.team.state_dict().items() if not n.startswith("weights.")}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        state = self.team.state_dict()
+        return {n: t for n, t in state.items() if n.startswith("weights.")} if self._recipe.shared else state
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        self.team.load_state_dict((self._moments() | self._recipe.left if self._recipe.shared else {}) | dict(state))
+
+
+def visitors(bug: bool) -> Method:
+    """Blocks of teachers that do not fit the device visit it in turn; each finds the moments of the one before."""
+    queries, votes = 3, TopK(4, stochastic=False)
+
+    def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
+        spec = barrier.spec
+        held = barrier.hold(_Visited(Critics(spec.shape, len(spec.classes), width=2, hidden=4, draws=2), bug), 8)
+        query = PartSum(
+            held,
+            lambda team, random, x, y: votes.encode(team.team.directions(x, y), random),
+            votes.bound(spec.pixels),
+            (spec.pixels,),
+            queries,
+        )
+        for step in run.steps(STEPS, net=net, teachers=held):
+            fakes = torch.rand(queries, *spec.shape, generator=run.generator("fakes", step))
+            labels = torch.arange(queries) % len(spec.classes)
+            barrier.train(held, fakes, labels)
+            answer = barrier.release("votes", query, fakes, labels)
+            net.images.data += 1e-3 * answer.mean(0).view(spec.shape).to(net.images)
+
+    def crossings(spec: DataSpec, noise: float) -> dict[str, Crossing]:
+        return {"votes": crossing(votes.bound(spec.pixels), noise, times=STEPS * queries, held=True)}
+
+    return Planned(crossings=crossings, work=work)
+
+
+BUGS = (
+    Bug("B29", "noise levels drawn by place under a public seed", by_place, ("sums along a run",), level=0),
+    Bug("B30", "visiting blocks of teachers share an optimiser's moments", visitors, ("forced paths",), level=0),
+)
