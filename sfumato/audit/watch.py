@@ -47,6 +47,7 @@ MICROBATCH = 32
 CHANGED = 0  # the unit in which neighbours differ
 LOUD = 1e6  # factor on the losses of every other use, at which all gradients are clipped
 SAMPLED = 6  # images that a finished generator is asked for
+FEW = 60  # units that the pages of an auditor's own barriers are laid out for
 
 Query = BoundedSum | Summed | PartSum | BatchValue
 
@@ -192,6 +193,7 @@ class Asked:
     before: tuple[Action, ...] = ()
     table: tuple[Tensor, ...] = ()  # draws of a query that has randomness of its own
     exact: Tensor | None = None  # the answer before noise
+    device: str = "cpu"  # where it was computed
 
     @property
     def still(self) -> Any:
@@ -212,7 +214,7 @@ class Watched:
         self._real = Inside(box, plan.data, self.ledger, device=device, microbatch=MICROBATCH, lot=lot, heard=hear)
         self._real.noise = self.noise = Counting(self._real.noise)  # type: ignore[assignment]
         self.barrier = Barrier.before(self)
-        self._tape, self._uses, self.charged = tape, uses, 0
+        self._tape, self._uses, self.charged, self.device = tape, uses, 0, device
         self.log: list[Action] = []
         self._tables: dict[str, tuple[Tensor, ...]] = {}
         self.shapes: list[tuple[str, tuple[int, ...]]] = []
@@ -250,7 +252,8 @@ class Watched:
         # Each value of each question needs a noise value of its own, and each question a use.
         questions = query.queries if isinstance(query, PartSum) else 1
         self.charged += (used - already) * answer.numel() // questions
-        self.log.append(Asked(name, query, _kept(public), used, before, self._tables[name], self._exact))
+        table, exact = self._tables[name], self._exact
+        self.log.append(Asked(name, query, _kept(public), used, before, table, exact, self.device))
         self.shapes.append((name, tuple(answer.shape)))
         crossing = self.ledger.plan.crossings[name]
         random = np.random.default_rng([self._tape, used, *name.encode()])
@@ -356,6 +359,19 @@ def _listening() -> Iterator[dict[str, Any]]:
         said = [str(w.message) for w in warned]
         heard |= {"standard output": out.getvalue(), "standard error": err.getvalue()}
         heard |= {"log lines": lines.getvalue(), "warnings": said}
+
+
+def few(spec: DataSpec) -> DataSpec:
+    """The same data on small pages: a barrier around a handful of made-up records has no need of thousands of blanks."""
+    return replace(spec, records=min(spec.records, FEW))
+
+
+@contextmanager
+def held_still(device: str = "cpu") -> Iterator[None]:
+    """Any randomness of a query's own is the same each time."""
+    with torch.random.fork_rng(devices=[device] if device.startswith("cuda") else []):
+        torch.manual_seed(0)
+        yield
 
 
 def opened(plan: Plan, times: int = 1 << 40) -> Plan:
