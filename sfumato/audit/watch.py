@@ -362,7 +362,7 @@ def _listening() -> Iterator[dict[str, Any]]:
 
 
 def few(spec: DataSpec) -> DataSpec:
-    """The same data on small pages: a barrier around a handful of made-up records has no need of thousands of blanks."""
+    """The same data on small pages: a barrier around a few made-up records has no need of thousands of blanks."""
     return replace(spec, records=min(spec.records, FEW))
 
 

@@ -92,7 +92,9 @@ class Whole:
     def _released(self, name: str, present: bool, direction: Array, count: int) -> Array:
         """Whole releases through the real barrier."""
         barrier, asked, u = self._barrier(self.two if present else self.one), self.asked[name], direction.ravel()
-        return np.array([barrier.release(name, asked.query, *asked.public).cpu().numpy().ravel() @ u for _ in range(count)])
+        return np.array(
+            [barrier.release(name, asked.query, *asked.public).cpu().numpy().ravel() @ u for _ in range(count)]
+        )
 
     def _along(self, name: str, present: bool, direction: Array, count: int) -> Array:
         """The real sampler and mechanism on lengths along the canary."""
