@@ -14,7 +14,7 @@ from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
 from sfumato.audit.bounds import Curve, curve_of
 from sfumato.audit.subject import Array, Inclusion, Pair, Random, Rows, Subject
-from sfumato.audit.watch import Asked, Made, Told, few, held_still, made_up, opened
+from sfumato.audit.watch import MICROBATCH, Asked, Made, Told, few, held_still, made_up, opened
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum
@@ -28,7 +28,7 @@ from sfumato.types import DataSpec
 KINDS = ("random", "antipodal", "zero", "white", "constant", "tie", "duplicate")
 WILD = ("nan", "infinite", "huge", "tiny", "opposite")  # rows that a contribution might return, right or wrong
 NARROW = 16  # coordinates that are drawn as they are; wider differences are drawn along themselves
-PAGE = 128  # records that are summed at once
+PAGE = 128  # records of a crowd that are summed at once
 WHOLE = 2e7  # values of whole-number noise that are drawn as they are
 
 
@@ -122,7 +122,8 @@ def everyone(asked: Asked, plan: Plan, made: Made, query: Any = None) -> Tensor:
     query, units = query or asked.query, np.arange(inner.sums.units)
     if isinstance(query, BatchValue):
         return inner.sums.value(asked.name, query, units, asked.public)
-    pages = Pages.holding(int(made.units.max(initial=0)) + 1, most=PAGE)
+    places = int(made.units.max(initial=0)) + 1
+    pages = Pages.holding(places, most=MICROBATCH if places <= 2 * MICROBATCH else PAGE)
     placed = Told(made.units).placed(pages, units, ordered=True, noise=inner.noise)
     return inner.sums.total(asked.name, query, placed, len(units), asked.public)
 
@@ -141,7 +142,7 @@ class Around:
     def _barrier(self, made: Made | None) -> Barrier:
         spec = few(self._plan.data)
         box = None if made is None else made.box(spec)
-        return Barrier(box, spec, Ledger(self._plan), device=self._asked.device)
+        return Barrier(box, spec, Ledger(self._plan), device=self._asked.device, microbatch=MICROBATCH)
 
     def exact(self, made: Made) -> Array:
         """The answer if everyone takes part, as the mechanism gets it."""

@@ -43,11 +43,11 @@ STEPS = 4  # of training that are watched
 USES = 8  # releases of each crossing that are enough for a method with its own loop
 HELD = 40  # releases of a crossing of held parts, which may ask one question at a time
 MOST = 200  # releases of one crossing, while another has not been seen
-MICROBATCH = 32
+MICROBATCH = 8  # so that even a few made-up records stand on several pages
 CHANGED = 0  # the unit in which neighbours differ
 LOUD = 1e6  # factor on the losses of every other use, at which all gradients are clipped
 SAMPLED = 6  # images that a finished generator is asked for
-FEW = 60  # units that the pages of an auditor's own barriers are laid out for
+FEW = 24  # units that the pages of an auditor's own barriers are laid out for
 
 Query = BoundedSum | Summed | PartSum | BatchValue
 
