@@ -70,7 +70,7 @@ def synthesize(
     run = run or Run()
     if key is not None:
         read_key(key)
-    audit_first(method, plan, public)
+    audited = audit_first(method, plan, public, run.device)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     with charged(plan, box, job, ledger) as charge:
         run = replace(run, folder=job.folder, ledger=Ledger(plan), owned=charge.check)
@@ -82,7 +82,7 @@ def synthesize(
             images = generator.sample(count, seed=run.seed)
             run.check()
         charge.check()
-        stated = state(plan, barrier.noise, public, charge.others())
+        stated = state(plan, barrier.noise, public, charge.others(), audited)
         release = bundle(generator, images, stated, run.kept, run.pictures.get("strip"))
         if out is not None:
             _save(release, job, Path(out), format=format, command=command, key=key, signer=signer)
@@ -111,20 +111,26 @@ def assist(
         run.ranks.wait()
 
 
-def audit_first(method: Method, plan: Plan, public: PublicImages | None) -> None:
-    """Refuse a method that is caught doing other than it declares; each kind of run is audited once a process."""
+def audit_first(method: Method, plan: Plan, public: PublicImages | None, device: str) -> dict[str, Any]:
+    """Refuse a method that is caught doing other than it declares; each kind of run is audited once a process.
+
+    What comes back is what the statement says of it. The audit is made on the device of the run.
+    """
     from sfumato.audit import level0
 
     shape = (plan.data.shape, len(plan.data.classes), plan.data.unit, plan.data.count_public, plan.budget.relation)
-    asked = (type(method), tuple(sorted(method.settings().items())), plan.labels["kind"], shape)
+    kind = device.split(":")[0]  # of several alike any will do
+    asked = (type(method), tuple(sorted(method.settings().items())), plan.labels["kind"], shape, kind)
+    found = {"levels": [0], "verdict": "pass", "records": "made up: no private data were used", "device": kind}
     if asked in _AUDITED:
-        return
-    report = level0(method.small(), plan.data, plan.budget, plan=plan, public=public)
+        return found
+    report = level0(method, plan.data, plan.budget, plan=plan, public=public, device=device)
     failed = [row for row in report.rows if not row.ok]
     if failed:
         why = f"{failed[0].check}, {failed[0].detail}"
         raise AuditFailed(f"{plan.method} is refused by its audit before anything is spent: {why}.")
     _AUDITED.add(asked)
+    return found
 
 
 _AUDITED: set[Any] = set()
@@ -266,9 +272,10 @@ def check_out(out: str | Path | None, count: int, format: str) -> None:
 
 
 def state(
-    plan: Plan, noise: Noise, public: PublicImages | None, others: dict[str, Any] | None, tuning: str | None = None
-) -> dict[str, Any]:
-    """The privacy statement of a plan that was carried out."""
+    plan: Plan, noise: Noise, public: PublicImages | None, others: dict[str, Any] | None, audited: dict[str, Any],
+    tuning: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The privacy statement of a plan that was carried out, after the audit that `audit_first` tells of."""
     from sfumato.methods import find, load_class
     from sfumato.release import make_statement
 
@@ -286,7 +293,7 @@ def state(
         noise={"source": noise.source, "sampler": "; ".join(samplers[k] for k in sorted(kinds))},
         public_data=public and {"provenance": public.provenance, "records": len(public.images)},
         tuning=tuning,
-        audit={"levels": [0], "verdict": "pass", "records": "made up: no private data were used"},
+        audit=audited,
         version=__version__,
     )
 

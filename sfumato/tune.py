@@ -206,15 +206,17 @@ def tune_private(
     if math.isinf(runs.shape):
         raise InputError("Expected a law that gives at least one run: geometric or logarithmic.")
     plans = plan_selection(methods, box.spec, budget, runs)
+    audited = {}
     for method in methods:
-        audit_first(method, make_plan(method, box.spec, budget), None)
+        audited = audit_first(method, make_plan(method, box.spec, budget), None, run.device)
     with charged(plans[0], box, Job.create({}, str(ledger) if ledger else None), ledger, resumable=False) as charge:
         best = _best_of(methods, plans, box, runs, run)
         images = best.generator.sample(count, seed=run.seed)
         words = (
             f"charged by selection among {len(methods)} settings, {runs.kind} number of runs with mean {runs.mean:g}"
         )
-        release = bundle(best.generator, images, state(best.plan, best.noise, None, charge.others(), words), best.kept)
+        stated = state(best.plan, best.noise, None, charge.others(), audited, words)
+        release = bundle(best.generator, images, stated, best.kept)
         release.save(out, format=format)
         charge.finish()
     return release

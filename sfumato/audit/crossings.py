@@ -14,7 +14,7 @@ from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
 from sfumato.audit.bounds import Curve, curve_of
 from sfumato.audit.subject import Array, Inclusion, Pair, Random, Rows, Subject
-from sfumato.audit.watch import MICROBATCH, Asked, Made, Told, few, held_still, made_up, opened
+from sfumato.audit.watch import Asked, Made, Told, few, held_still, made_up, opened
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum
@@ -28,6 +28,7 @@ from sfumato.types import DataSpec
 KINDS = ("random", "antipodal", "zero", "white", "constant", "tie", "duplicate")
 WILD = ("nan", "infinite", "huge", "tiny", "opposite")  # rows that a contribution might return, right or wrong
 NARROW = 16  # coordinates that are drawn as they are; wider differences are drawn along themselves
+PLACES = 8  # on a page of an auditor's own barriers
 PAGE = 128  # records of a crowd that are summed at once
 WHOLE = 2e7  # values of whole-number noise that are drawn as they are
 
@@ -123,7 +124,7 @@ def everyone(asked: Asked, plan: Plan, made: Made, query: Any = None) -> Tensor:
     if isinstance(query, BatchValue):
         return inner.sums.value(asked.name, query, units, asked.public)
     places = int(made.units.max(initial=0)) + 1
-    pages = Pages.holding(places, most=MICROBATCH if places <= 2 * MICROBATCH else PAGE)
+    pages = Pages.holding(places, most=PLACES if places <= 2 * PLACES else PAGE)
     placed = Told(made.units).placed(pages, units, ordered=True, noise=inner.noise)
     return inner.sums.total(asked.name, query, placed, len(units), asked.public)
 
@@ -142,7 +143,7 @@ class Around:
     def _barrier(self, made: Made | None) -> Barrier:
         spec = few(self._plan.data)
         box = None if made is None else made.box(spec)
-        return Barrier(box, spec, Ledger(self._plan), device=self._asked.device, microbatch=MICROBATCH)
+        return Barrier(box, spec, Ledger(self._plan), device=self._asked.device, microbatch=PLACES)
 
     def exact(self, made: Made) -> Array:
         """The answer if everyone takes part, as the mechanism gets it."""
