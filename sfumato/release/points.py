@@ -237,7 +237,7 @@ def audit(found: dict[str, Any] | None, noise: dict[str, Any]) -> dict[str, Any]
     """Point 10. An audit can refute a guarantee; the proof is the accounting."""
     if found is None:
         return {"summary": "Does not apply: no audit was run for this release; the guarantee rests on the accounting."}
-    where = f" {_where(found['device'], noise)}" if "device" in found else ""
+    where = f" {_where(found['audited_on'], noise)}" if "audited_on" in found else ""
     return found | {"summary": f"Audited{where}. The results are listed here."}
 
 
