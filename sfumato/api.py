@@ -71,7 +71,7 @@ def synthesize(
     run = run or Run()
     if key is not None:
         read_key(key)
-    audit_first(method, plan, public)
+    audited = audit_first(method, plan, public, run.device)
     if costly(box.spec, ledger):
         rehearsed(method, plan, run, public, format=format, command=command, key=key, signer=signer)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
@@ -86,7 +86,7 @@ def synthesize(
             images = generator.sample(count, seed=run.seed)
             run.check()
         charge.check()
-        stated = state(plan, barrier.noise, public, charge.others())
+        stated = state(plan, barrier.noise, public, charge.others(), audited)
         release = bundle(generator, images, stated, run.kept | run.made, run.pictures.get("strip"))
         if out is not None:
             _save(release, job, Path(out), format=format, command=command, key=key, signer=signer)
@@ -116,26 +116,36 @@ def assist(
 
 
 def audit_first(
-    method: Method, plan: Plan, public: PublicImages | None, verb: str = "synthesize", device: str = "cpu"
-) -> None:
+    method: Method, plan: Plan, public: PublicImages | None, device: str, verb: str = "synthesize"
+) -> dict[str, Any]:
     """Refuse a method that is caught doing other than it declares; each kind of run is audited once a process.
 
-    The audit itself is made in a process that does not hold the private set.
+    What comes back is what the statement says of it. The audit is made on the device of the run, in a process that
+    does not hold the private set.
     """
     from sfumato.audit.apart import level0_apart
 
     shape = (plan.data.shape, len(plan.data.classes), plan.data.unit, plan.data.count_public, plan.budget.relation)
-    asked = (type(method), tuple(sorted(method.settings().items())), plan.labels["kind"], shape, verb, device)
+    kind = device.split(":")[0]  # of several alike any will do
+    asked = (type(method), tuple(sorted(method.settings().items())), plan.labels["kind"], shape, kind, verb)
+    found = passed(device)
     if asked in _AUDITED:
-        return
+        return found
     report = level0_apart(method, plan, public, verb=verb, device=device)
     if report.failed:
         why = f"{report.failed[0].check}, {report.failed[0].detail}"
         raise AuditFailed(f"{plan.method} is refused by its audit before anything is spent: {why}.")
     _AUDITED.add(asked)
+    return found
 
 
 _AUDITED: set[Any] = set()
+
+
+def passed(device: str) -> dict[str, Any]:
+    """What the statement says of a level 0 that found nothing."""
+    kind = device.split(":")[0]
+    return {"levels": [0], "verdict": "pass", "records": "made up: no private data were used", "audited_on": kind}
 
 
 def rehearsed(method: Method, plan: Plan, run: Run, public: PublicImages | None, **writing: Any) -> None:
@@ -143,7 +153,7 @@ def rehearsed(method: Method, plan: Plan, run: Run, public: PublicImages | None,
     from sfumato.run.rehearsal import IMAGES, elsewhere, rehearse
 
     def after(stage: Any, generator: Any, run: Run) -> None:
-        stated = state(plan, stage.noise, public, None)
+        stated = state(plan, stage.noise, public, None, passed(run.device))
         images = generator.sample(IMAGES, seed=run.seed)
         with elsewhere() as folder:
             made = bundle(generator, images, stated, run.kept | run.made, run.pictures.get("strip"))
@@ -289,9 +299,10 @@ def check_out(out: str | Path | None, count: int, format: str) -> None:
 
 
 def state(
-    plan: Plan, noise: Noise, public: PublicImages | None, others: dict[str, Any] | None, tuning: str | None = None
-) -> dict[str, Any]:
-    """The privacy statement of a plan that was carried out."""
+    plan: Plan, noise: Noise, public: PublicImages | None, others: dict[str, Any] | None, audited: dict[str, Any],
+    tuning: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The privacy statement of a plan that was carried out, after the audit that `audit_first` tells of."""
     from sfumato.methods import find, load_class
     from sfumato.release import make_statement
 
@@ -309,7 +320,7 @@ def state(
         noise={"source": noise.source, "sampler": "; ".join(samplers[k] for k in sorted(kinds))},
         public_data=public and {"provenance": public.provenance, "records": len(public.images)},
         tuning=tuning,
-        audit={"levels": [0], "verdict": "pass", "records": "made up: no private data were used"},
+        audit=audited,
         version=__version__,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +110,13 @@ def described(recipe: str, *given: Any) -> tuple[Any, Any, Any]:
     own = (made.records, "x".join(map(str, made.shape)), made.classes)
     records, shape, classes = (there if part is None else part for part, there in zip(given, own, strict=True))
     return records, shape, classes
+
+
+def made_up(unit: str = "record", recipe: str | None = None) -> DataSpec:
+    """The data that an audit makes up: as a recipe describes its own, or small, and yet large enough for a sample, a
+    choice of the largest values and a network's strides to be at work."""
+    records, shape, classes = described(recipe, None, None, None) if recipe else (6000, "1x16x16", 3)
+    return replace(describe(records=records, shape=shape, classes=classes, unit=unit), name="made up")
 
 
 def describe(*, records: int, shape: str, classes: int, unit: str = "record", private_count: bool = False) -> DataSpec:

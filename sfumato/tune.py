@@ -15,7 +15,7 @@ from sfumato.accounting.budget import Budget
 from sfumato.accounting.calibrate import least_noise
 from sfumato.accounting.gaussian import mu_of
 from sfumato.accounting.selection import Runs
-from sfumato.api import audit_first, bundle, check_out, make_method, make_plan, state, synthesize
+from sfumato.api import audit_first, bundle, check_out, make_method, make_plan, passed, state, synthesize
 from sfumato.errors import InputError
 from sfumato.types import DataSpec, Images
 
@@ -207,8 +207,9 @@ def tune_private(
     if math.isinf(runs.shape):
         raise InputError("Expected a law that gives at least one run: geometric or logarithmic.")
     plans = plan_selection(methods, box.spec, budget, runs)
+    audited = {}
     for method, plan in zip(methods, plans, strict=True):
-        audit_first(method, make_plan(method, box.spec, budget), None, "tune")
+        audited = audit_first(method, make_plan(method, box.spec, budget), None, run.device, "tune")
         if costly(box.spec, ledger):
             _rehearsed(method, plan, run, format)
     with charged(plans[0], box, Job.create({}, str(ledger) if ledger else None), ledger, resumable=False) as charge:
@@ -217,7 +218,8 @@ def tune_private(
         words = (
             f"charged by selection among {len(methods)} settings, {runs.kind} number of runs with mean {runs.mean:g}"
         )
-        release = bundle(best.generator, images, state(best.plan, best.noise, None, charge.others(), words), best.kept)
+        stated = state(best.plan, best.noise, None, charge.others(), audited, words)
+        release = bundle(best.generator, images, stated, best.kept)
         release.save(out, format=format, verified=True)
         charge.finish()
     return release
@@ -240,7 +242,8 @@ def _rehearsed(method: Method, plan: Plan, run: Run, format: str) -> None:
         images = generator.sample(IMAGES, seed=run.seed)
         stage.release(SCORE, _score(images))
         with elsewhere() as folder:
-            bundle(generator, images, state(plan, stage.noise, None, None), run.kept).save(folder, format=format)
+            stated = state(plan, stage.noise, None, None, passed(run.device))
+            bundle(generator, images, stated, run.kept | run.made).save(folder, format=format)
 
     rehearse(method, plan, run, later=(SCORE,), after=after)
 

@@ -13,13 +13,15 @@ from audit_work import watched_work
 
 from sfumato import Budget, DataSpec, Method, Relation, Unit
 from sfumato.audit import check
+from sfumato.audit.sizes import shrunk
 from sfumato.data.labels import LabelPrior
 from sfumato.errors import AuditFailed
 from sfumato.generators import ConvGenerator
-from sfumato.methods import TABLE, load_class
+from sfumato.methods import TABLE, find, load_class
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, Plan, crossing, within
 from sfumato.privacy.samplers import Poisson
+from sfumato.request import made_up
 
 PIXELS = 64
 PRIORS = [LabelPrior("uniform"), LabelPrior("private", fraction=0.3)]
@@ -143,8 +145,11 @@ CASES = [
 
 @pytest.mark.parametrize(("row", "labels", "relation"), CASES)
 def test_every_method_passes_under_either_relation(row, labels, relation):
-    report = check(load_class(row)(labels=labels), budget=Budget(4.0, relation=relation), level=1, draws=20_000)
+    method, budget = load_class(row)(labels=labels), Budget(4.0, relation=relation)
+    report = check(method, spec=made_up(), budget=budget, level=1, draws=20_000)
     assert report.verdict == "pass", report.failed
+    at_work = next(found for found in report.rows if found.check == "settings at work")
+    assert at_work.detail == "what the crossings declare is at work at this size"
 
 
 def test_persons_are_the_unit_that_is_changed():
@@ -182,6 +187,109 @@ def test_a_method_that_plans_badly_is_reported_not_raised():
 def test_a_report_is_plain_and_has_a_picture():
     report = check(Toy(), level=1, draws=2000)
     made = json.loads(json.dumps(report.to_json(), allow_nan=False))
-    assert made["verdict"] == "pass" and set(made["rows"][0]) == {"check", "level", "verdict", "detail"}
+    assert made["verdict"] == "pass" and set(made["rows"][0]) == {"check", "level", "verdict", "detail", "device"}
     assert report.picture()[:8] == b"\x89PNG\r\n\x1a\n"
     assert check(Toy()).picture() is None and isinstance(Crossing, type)
+
+
+def row(report, check):
+    return next(found for found in report.rows if found.check == check)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sized(Toy):
+    """A toy that is audited with other settings than it has."""
+
+    width: int = 8
+    way: str = "ghost"
+    half: bool = True
+    k: int = 0
+    changed: tuple = ()
+
+    def small(self):
+        return replace(self, **dict(self.changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "ok"),
+    [
+        ({}, True), ({"width": 2}, True), ({"width": 0}, False), ({"width": 16}, False), ({"way": "gram"}, False),
+        ({"half": False}, False), ({"k": 1}, False), ({"labels": PRIORS[1]}, False),
+    ],
+)  # fmt: skip
+def test_sizes_may_shrink_for_an_audit_and_nothing_else_may_change(changed, ok):
+    report = check(Sized(changed=tuple(changed.items())))
+    assert row(report, "small size").ok is ok, row(report, "small size")
+    if not ok:
+        assert next(iter(changed)) in row(report, "small size").detail
+
+
+def test_a_public_network_may_have_a_stand_in_which_is_told():
+    class Declared(Sized):
+        stand_ins: ClassVar[tuple[str, ...]] = ("way",)
+
+    report = check(Declared(changed=(("way", "gram"),)))
+    assert report.verdict == "pass" and "not looked at: way=gram in place of ghost" in row(report, "small size").detail
+
+
+@pytest.mark.parametrize("found", TABLE, ids=lambda found: found.name)
+def test_every_method_is_audited_as_it_is(found):
+    made = load_class(found)()
+    assert shrunk(made, made.small()).ok
+    if "bfloat16" in made.settings():
+        assert replace(made, bfloat16=True).small().bfloat16
+
+
+def test_a_limit_that_cannot_be_reached_is_told():
+    method = load_class(find("datalens"))()
+    few = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
+    assert "no limit to 64 is seen" in row(check(method, spec=few), "settings at work").detail
+
+
+def test_a_method_that_would_sample_a_larger_set_is_told():
+    few = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
+    assert "no sampling is seen" in row(check(load_class(find("ndpdc"))(), spec=few), "settings at work").detail
+
+
+@dataclass(frozen=True, kw_only=True)
+class Touchy(Toy):
+    """Its query raises where a record is white."""
+
+    def learn(self, barrier, run, public=None):
+        def contribution(images, labels):
+            if (images.flatten(1).mean(1) > 0.98).any():
+                raise ZeroDivisionError("a white record")
+            return images.flatten(1)
+
+        barrier.release("mean", BoundedSum(contribution, Bound(1.0), (PIXELS,)))
+        return ConvGenerator(barrier.spec.shape, barrier.spec.classes, 4, 8)
+
+
+def test_a_query_that_raises_on_some_records_fails_its_checks_and_games_and_no_more():
+    report = check(Touchy(), level=2, draws=2000, runs=200)
+    assert {"mean: query", "mean: step audit", "whole plan"} <= failing(report)
+    for check_ in ("mean: step audit", "whole plan"):
+        assert row(report, check_).detail == "the game could not be played: ZeroDivisionError: a white record"
+
+
+def test_a_check_that_cannot_be_tried_has_failed(monkeypatch):
+    from sfumato.audit import alike
+
+    def fails(seen):
+        raise ZeroDivisionError("a dark record")
+
+    monkeypatch.setattr(alike, "_probed", fails)
+    report = check(Toy())
+    assert {"blind barrier", "fixed tape"} <= failing(report) and "dark record" in row(report, "fixed tape").detail
+
+
+def test_a_report_says_where_it_was_computed():
+    made = check(Toy(), device="cpu").to_json()
+    assert {found["device"] for found in made["rows"]} == {"cpu"}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("found", TABLE, ids=lambda found: found.name)
+def test_every_method_passes_on_a_gpu_too(found):
+    report = check(load_class(found)(), spec=made_up(), level=2, draws=5000, runs=200, device="cuda")
+    assert report.verdict == "pass" and report.device.startswith("cuda"), report.failed

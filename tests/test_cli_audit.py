@@ -33,13 +33,20 @@ def run(monkeypatch):
     report = Report("dp-merf", (Finding("sensitivity", 0, True, "moved by 1"),))
     found = {"gallery": rows, "report": report, "attack": ATTACK}
     monkeypatch.setattr(api, "audit_gallery", lambda seed=0: found["gallery"], raising=False)
-    monkeypatch.setattr(api, "audit_method", lambda method, level=0, seed=0: found["report"], raising=False)
+    asked = []
+
+    def audit_method(method, **how):
+        asked.append((method, how))
+        return found["report"]
+
+    monkeypatch.setattr(api, "audit_method", audit_method, raising=False)
     monkeypatch.setattr(api, "audit_release", lambda *a, **o: found["attack"], raising=False)
 
     def call(*argv, **given):
         found.update(given)
         return ended(lambda: command.main(list(argv), standalone_mode=False), as_json="--json" in argv)
 
+    call.asked = asked
     return call
 
 
@@ -72,6 +79,43 @@ def test_a_method_that_fails_is_shown_and_ends_with_four(run, capsys):
     assert "moved by 2" in shown.out and "error: The audit of dp-merf failed: sensitivity" in shown.err
 
 
+def test_what_was_audited_is_asked_for_and_told(run, capsys):
+    argv = (
+        "--relation",
+        "replace-one",
+        "--unit",
+        "person",
+        "--labels",
+        "private:0.3",
+        "--epsilon",
+        "2",
+        "--level",
+        "1",
+    )
+    assert run("--method", "dp-merf", *argv, "--set", "features=40", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["audited"]
+    (method, how), wanted = run.asked[-1], {"relation": "replace-one", "unit": "person", "labels": "private:0.3"}
+    assert wanted.items() <= told.items() and told["settings"] == {"features": "40"} and told["device"] == "cpu"
+    assert (how["budget"].relation, how["budget"].unit, how["spec"].unit) == ("replace-one", "person", "person")
+    assert (how["budget"].epsilon, how["level"], how["device"]) == (2.0, 1, "cpu")
+    assert method.labels.fraction == 0.3 and method.features == 40
+    assert run("--method", "dp-merf", *argv) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "replace-one, per person, labels private:0.3, epsilon 2" in shown and "device cpu" in shown
+
+
+def test_declared_weights_are_read_for_the_classes_that_are_made_up(run, tmp_path):
+    (tmp_path / "w.json").write_text('{"0": 2, "1": 1, "2": 1}')
+    assert run("--method", "dp-merf", "--labels", str(tmp_path / "w.json"), "--json") == 0
+    assert run.asked[-1][0].labels.weights == (0.5, 0.25, 0.25)
+
+
+def test_a_recipe_brings_its_settings_budget_and_data(run):
+    assert run("--recipe", "datalens-code-fashion-mnist-1", "--json") == 0
+    method, how = run.asked[-1]
+    assert method.topk == 200 and how["budget"].epsilon == 1 and how["spec"].shape == (1, 28, 28)
+
+
 def test_an_attack_says_that_it_reads_private_records(run, capsys):
     assert run("release", "--members", "a", "--nonmembers", "b") == 4
     shown = capsys.readouterr()
@@ -89,6 +133,11 @@ def test_an_attack_says_that_it_reads_private_records(run, capsys):
         (("--method", "dp-merf", "--level", "3"), "--level 0, 1 or 2"),
         (("--method", "dp-merf", "--picture", "x.png"), "--level 1"),
         (("--method", "nothing"), "nothing"),
+        (("--gallery", "--device", "cpu"), "--device does not go with --gallery"),
+        (("--method", "dp-merf", "--unit", "people"), "--unit as record or person"),
+        (("--method", "dp-merf", "--relation", "near"), "--relation as"),
+        (("--method", "dp-merf", "--labels", "odd"), "--labels as uniform"),
+        (("--method", "dp-merf", "--recipe", "datalens-code-fashion-mnist-1"), "leave out --method or --recipe"),
     ],
 )
 def test_what_makes_no_sense_is_refused(run, capsys, argv, words):

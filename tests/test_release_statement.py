@@ -7,6 +7,7 @@ import pytest
 from test_release_fakes import fake_plan, fake_statement
 
 from sfumato.errors import InputError
+from sfumato.privacy.noise import Noise
 from sfumato.release.gate import POINTS
 from sfumato.release.statement import TITLES, configuration_hash, public_plan, to_markdown
 from sfumato.release.words import advantage
@@ -149,3 +150,21 @@ def test_markdown_shows_every_point_and_escapes() -> None:
 def test_an_audit_is_passed_on() -> None:
     statement = fake_statement(audit={"epsilon_lower": 0.4, "confidence": 0.999})
     assert statement["audit"]["epsilon_lower"] == 0.4 and "epsilon_lower: 0.4" in to_markdown(statement)
+
+
+ON_CUDA = {"source": Noise(fast=True).source, "sampler": "x"}
+ON_CPU = {"source": Noise().source, "sampler": "x"}
+
+
+@pytest.mark.parametrize(
+    ("device", "noise", "words"),
+    [
+        ("cpu", ON_CPU, "Audited on the device of the run."),
+        ("cuda", ON_CUDA, "Audited on the device of the run."),
+        ("cpu", ON_CUDA, "Audited on the CPU; the run was made on CUDA, whose path was not audited."),
+        ("cuda", ON_CPU, "Audited on CUDA; the run was made on the CPU, whose path was not audited."),
+    ],
+)
+def test_it_says_whether_the_path_of_the_run_was_audited(device, noise, words) -> None:
+    statement = fake_statement(audit={"levels": [0], "verdict": "pass", "audited_on": device}, noise=noise)
+    assert statement["audit"]["summary"].startswith(words) and statement["audit"]["audited_on"] == device

@@ -292,6 +292,8 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "a paper without its warning": (lambda s: s["accountant"]["paper"].update(note="sound"), "statement"),
     "a tuning of one's own": (lambda s: s["tuning"].update(summary="we tried a few"), "statement"),
     "more coverage": (lambda s: s["coverage"].update(attacker="None."), "statement"),
+    "an audit on another device": (lambda s: s["audit"].update(audited_on="cuda"), "statement"),
+    "an audit in other words": (lambda s: s["audit"].update(summary="Audited by the best."), "statement"),
     "a key more": (lambda s: s["randomness"].update(more="words"), "statement"),
     "other classes": (lambda s: s["declared_public"]["classes"].reverse(), "generator"),
     "no measurement": (lambda s: s.update(measurement=None), "generator"),

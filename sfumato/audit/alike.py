@@ -53,7 +53,7 @@ def _probed(seen: Seen) -> list[Any]:
 
 def _answers(asked: Asked, plan: Plan, probe: Made) -> Any:
     if not isinstance(asked.query, PartSum):
-        return contributions(asked.still, probe, asked.public)
+        return contributions(asked.still, probe, asked.public, asked.device)
     return [torch.from_numpy(part) for part in Replay(asked, plan).teachers(Placed(probe, plan.budget.relation))]
 
 

@@ -107,8 +107,7 @@ def examined(method: Any, plan: Any, public: Any, verb: str, device: str) -> Rep
     whole = {"synthesize": verbs.check_synthesize, "train-classifier": verbs.check_classifier,
              "tune": verbs.check_tune}[verb]  # fmt: skip
     options = {"public": public} if verb == "synthesize" else {}
-    inner = level0(method.small() if hasattr(method, "small") else method, plan.data, plan.budget, plan=plan,
-                   public=public)  # fmt: skip
+    inner = level0(method, plan.data, plan.budget, plan=plan, public=public, device=device)
     if not all(row.ok for row in inner.rows):
         return inner
     outer = whole(method, spec=plan.data, budget=plan.budget, plan=plan, **options)

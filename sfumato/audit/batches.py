@@ -39,7 +39,7 @@ def anything_subject(asked: Asked, plan: Plan) -> Subject:
         made, kind = data
 
         def value(images: Tensor, labels: Tensor, *public: Any) -> Tensor:
-            return torch.full(shape, VALUES[kind] if kind else 1.0, dtype=torch.float64)
+            return torch.full(shape, VALUES[kind] if kind else 1.0, dtype=torch.float64, device=images.device)
 
         return Around(replace(asked, query=replace(asked.query, function=value)), plan).exact(made)
 

@@ -18,29 +18,23 @@ from unittest.mock import patch
 import numpy as np
 
 from sfumato.accounting.budget import Budget, Relation
-from sfumato.audit import endtoend, step
+from sfumato.audit import step
 from sfumato.audit.alike import alike, difference, kinds, same_gradient
-from sfumato.audit.batches import anything_subject, value_subject
-from sfumato.audit.bounds import SIGNIFICANCE
-from sfumato.audit.crossings import subject_of, wild_subject
 from sfumato.audit.examine import examine
 from sfumato.audit.forced import device_noise, paths
-from sfumato.audit.gradients import gradient_subject, loud_subject, memory_subject
+from sfumato.audit.games import games, ways
 from sfumato.audit.inclusion import across, singly
-from sfumato.audit.parts import turned_subject, votes_subject
+from sfumato.audit.parts import votes_subject
 from sfumato.audit.report import Report
 from sfumato.audit.roads import roads
+from sfumato.audit.sizes import at_work, shrunk
 from sfumato.audit.subject import Finding, Random, Subject
 from sfumato.audit.watch import CHANGED, Asked, Made, Seen, coin, learn, made_up, neighbours
-from sfumato.audit.whole import canary
 from sfumato.data.public import PublicImages
 from sfumato.errors import OverBudget
-from sfumato.measure.gradients import ClippedGradient
-from sfumato.privacy.batch import BatchValue
-from sfumato.privacy.bounds import BoundedSum
 from sfumato.privacy.held import PartSum
 from sfumato.privacy.plan import Plan
-from sfumato.privacy.samplers import Everyone
+from sfumato.run.run import pick_device
 from sfumato.types import DataSpec, Images, Unit
 
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
@@ -50,7 +44,7 @@ LONG = 24  # steps of a longer look
 
 def check(
     method: Any, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0,
-    public: Any = None, plan: Plan | None = None, draws: int = step.DRAWS, runs: int = RUNS,
+    public: Any = None, plan: Plan | None = None, draws: int = step.DRAWS, runs: int = RUNS, device: str = "cpu",
 ) -> Report:  # fmt: skip
     """Audit a method on made-up records of the shape that `spec` describes.
 
@@ -61,39 +55,74 @@ def check(
         level: 0 for deterministic checks, 1 to add a game against each crossing, 2 one against the whole plan.
         seed: of the made-up records and of the search; privacy noise is drawn afresh each time.
         public: public images, for a method that needs them.
+        plan: the very plan that will be charged, where there is one already.
+        device: where all of it is computed, as a run's own would be.
     """
     spec = spec or (plan.data if plan else SPEC)
     budget = budget or (plan.budget if plan else Budget(4.0, unit=spec.unit))
-    random, name = np.random.default_rng(seed), getattr(method, "name", type(method).__name__)
+    name, device = getattr(method, "name", type(method).__name__), pick_device(device)
     try:
-        plan = plan or method.plan(spec, budget)
+        found = plan or method.plan(spec, budget)
     except Exception as error:
-        return Report(name, (Finding("plan", 0, False, f"no plan from the public spec alone: {_short(error)}"),))
-    rows = [_within(plan, budget), _signature(method), roads(method)]
-    method = method.small() if hasattr(method, "small") else method
-    made = made_up(spec, random)
-    seen = learn(method, plan, made, seed=seed, public=public)
-    if public is None and isinstance(seen.error, ValueError | TypeError | AttributeError):
-        public = _public_images(spec)  # perhaps a method that needs some
-        seen = learn(method, plan, made, seed=seed, public=public)
-    rows += [_learned(seen), _draws(seen), _used(seen, plan)]
-    if seen.error is None:
-        rows += [_kept(seen), _blind(method, plan, seen, seed, public)]
-        rows += _paired(method, plan, made, seen, seed, public)
-        rows.append(_one_too_many(method, plan, made, seed, public))
-        rows += paths(method, plan, made, seen, seed, public, _sums) + device_noise(plan, random)
-        rows += _longer(method, plan, made, seed, public) if level >= 1 else []
-    rows += [*singly(plan), *across(plan), *_each(plan, seen, seed)]
-    games = _games(plan, seen, random, level, draws, runs)
-    rows += [Finding(n, 2 if n == "whole plan" else 1, g.ok, g.said(budget.delta)) for n, g in games]
-    return Report(name, tuple(rows), tuple(games))
+        row = Finding("plan", 0, False, f"no plan from the public spec alone: {_short(error)}")
+        return Report(name, (row,), device=device)
+    small = method.small() if hasattr(method, "small") else method
+    watched = Watching(small, found, np.random.default_rng(seed), seed, public, device)
+    rows = [_within(found, budget), _signature(small), roads(small), shrunk(method, small), *watched.rows(level)]
+    rows.append(at_work(method, found, watched.seen, elsewhere=plan is None))
+    played, lost = games(found, watched.seen, watched.random, level, draws, runs)
+    rows += [Finding(n, _level(n), g.ok, g.said(budget.delta)) for n, g in played]
+    rows += [Finding(n, _level(n), False, f"the game could not be played: {_short(error)}") for n, error in lost]
+    return Report(name, tuple(rows), tuple(played), device)
+
+
+def _level(game: str) -> int:
+    return 2 if game == "whole plan" else 1
+
+
+class Watching:
+    """A method that learns against a watched barrier, again and again, and what shows."""
+
+    def __init__(self, method: Any, plan: Plan, random: Random, seed: int, public: Any, device: str) -> None:
+        self.method, self.plan, self.random, self.seed = method, plan, random, seed
+        self._public, self._device = public, device
+        self.made = made_up(plan.data, random)
+        self.seen = self.learn(self.made)
+        if public is None and isinstance(self.seen.error, ValueError | TypeError | AttributeError):
+            self._public = _public_images(plan.data)  # perhaps a method that needs some
+            self.seen = self.learn(self.made)
+
+    def learn(self, made: Made | None, plan: Plan | None = None) -> Seen:
+        """Once, briefly."""
+        return learn(self.method, plan or self.plan, made, seed=self.seed, public=self._public, device=self._device)
+
+    def rows(self, level: int) -> list[Finding]:
+        """Of level 0, and from level 1 on a longer look."""
+        rows = [_learned(self.seen), _draws(self.seen), _used(self.seen, self.plan)]
+        if self.seen.error is None:
+            rows += [_kept(self.seen), *_tried("blind barrier", lambda: [_blind(self)])]
+            rows += _tried("fixed tape", lambda: _paired(self))
+            rows.append(_one_too_many(self))
+            rows += _tried("forced paths", lambda: paths(self, _sums))
+            rows += _tried("longer look", lambda: _longer(self)) if level >= 1 else []
+        rows += [*device_noise(self.plan, self.random), *singly(self.plan), *across(self.plan)]
+        return rows + _each(self.plan, self.seen, self.seed)
+
+
+def _tried(check: str, make: Callable[[], list[Finding]]) -> list[Finding]:
+    """What was found; a check that comes to nothing has failed."""
+    try:
+        return make()
+    except Exception as error:  # of a method under audit, on certain records perhaps
+        return [Finding(check, 0, False, f"it could not be tried, since a query failed: {_short(error)}")]
 
 
 def level0(
-    method: Any, spec: DataSpec, budget: Budget | None = None, *, plan: Plan | None = None, public: Any = None
-) -> Report:
-    """The checks that `synthesize` runs before it reserves budget: a second or two, on made-up records alone."""
-    return check(method, spec=spec, budget=budget, plan=plan, public=public)
+    method: Any, spec: DataSpec, budget: Budget | None = None, *, plan: Plan | None = None, public: Any = None,
+    device: str = "cpu",
+) -> Report:  # fmt: skip
+    """The checks that `synthesize` runs before it reserves budget: some seconds, on made-up records alone."""
+    return check(method, spec=spec, budget=budget, plan=plan, public=public, device=device)
 
 
 def _public_images(spec: DataSpec) -> PublicImages:
@@ -133,18 +162,18 @@ def _used(seen: Seen, plan: Plan) -> Finding:
     return Finding("crossings", 0, not idle, said)
 
 
-def _blind(method: Any, plan: Plan, seen: Seen, seed: int, public: Any) -> Finding:
-    blind = learn(method, plan, None, seed=seed, public=public)
-    other = _short(blind.error) if blind.error else difference(blind, seen)
+def _blind(watched: Watching) -> Finding:
+    blind = watched.learn(None)
+    other = _short(blind.error) if blind.error else difference(blind, watched.seen)
     said = f"without data, but with the same answers, another thing comes out: {other}"
     return Finding("blind barrier", 0, other is None, said if other else "without data it does the same")
 
 
-def _paired(method: Any, plan: Plan, made: Made, seen: Seen, seed: int, public: Any) -> list[Finding]:
+def _paired(watched: Watching, seen: Seen | None = None) -> list[Finding]:
     """Neighbours along a whole run, under one tape: all that leaves, and the sums behind the answers."""
-    found = []
-    for kind, relation, other in neighbours(made, plan.data, seed):
-        again = learn(method, plan, other, seed=seed, public=public)
+    found, plan, seen = [], watched.plan, seen or watched.seen
+    for kind, relation, other in neighbours(watched.made, plan.data, watched.seed):
+        again = watched.learn(other)
         where = _short(again.error) if again.error else difference(again, seen)
         if where is not None:
             said = f"with one unit {kind}, under the same tape of answers, this differs: {where}"
@@ -153,12 +182,11 @@ def _paired(method: Any, plan: Plan, made: Made, seen: Seen, seed: int, public: 
     return [Finding("fixed tape", 0, True, "neighbours look the same under one tape of answers"), *found]
 
 
-def _longer(method: Any, plan: Plan, made: Made, seed: int, public: Any) -> list[Finding]:
+def _longer(watched: Watching) -> list[Finding]:
     """Neighbours once more over many steps: some mistakes wait."""
     with patch("sfumato.audit.watch.STEPS", LONG), patch("sfumato.audit.watch.USES", LONG):
-        seen = learn(method, plan, made, seed=seed, public=public)
-        return [replace(f, check=f"{f.check}, {LONG} steps", level=1)
-                for f in _paired(method, plan, made, seen, seed, public)]  # fmt: skip
+        found = _paired(watched, watched.learn(watched.made))
+    return [replace(f, check=f"{f.check}, {LONG} steps", level=1) for f in found]
 
 
 def _sums(plan: Plan, seen: Seen, again: Seen, kind: str, relation: Relation) -> Finding:
@@ -194,26 +222,14 @@ def _kept(seen: Seen) -> Finding:
     return Finding("kept values", 0, not others, said if others else f"{len(kept)} values are kept, all released")
 
 
-def _one_too_many(method: Any, plan: Plan, made: Made, seed: int, public: Any) -> Finding:
+def _one_too_many(watched: Watching) -> Finding:
+    plan = watched.plan
     for name, crossing in plan.crossings.items():
         used = replace(plan, crossings={**plan.crossings, name: replace(crossing, times=0)})
-        seen = learn(method, used, made, seed=seed, public=public)
+        seen = watched.learn(watched.made, used)
         if not isinstance(seen.error, OverBudget):
             return Finding("one too many", 0, False, f"a use of '{name}' beyond the plan was not refused")
     return Finding("one too many", 0, True, "a use beyond the plan is refused")
-
-
-def _ways(query: Any) -> tuple[Callable[[Asked, Plan], Subject], ...]:
-    """How a question is looked at: on made-up records, at its worst, and whether it remembers any."""
-    if isinstance(query, PartSum):
-        return votes_subject, turned_subject
-    if isinstance(query, BoundedSum):
-        return subject_of, wild_subject
-    if isinstance(query, BatchValue):
-        return value_subject, anything_subject, memory_subject
-    if isinstance(query, ClippedGradient):
-        return gradient_subject, loud_subject, memory_subject
-    return gradient_subject, memory_subject  # a sum of somebody's own
 
 
 def _subjects(asked: Asked, plan: Plan, again: bool) -> list[Subject]:
@@ -223,7 +239,7 @@ def _subjects(asked: Asked, plan: Plan, again: bool) -> list[Subject]:
     """
     if again and isinstance(asked.query, PartSum):
         return [replace(votes_subject(asked, plan, ("random",)), nothing=(), inclusion=None, parts=None)]
-    first, *others = (way(asked, plan) for way in _ways(asked.query))
+    first, *others = (way(asked, plan) for way in ways(asked.query))
     return [replace(first, nothing=(), inclusion=None) if again else first, *others]
 
 
@@ -247,42 +263,3 @@ def questioned(name: str, query: Any, plan: Plan, seed: int) -> list[Finding]:
     asked = Asked(name, query, ())
     found = [f for s in _subjects(asked, plan, again=False) for f in examine(s, seed=seed)]
     return [replace(f, check=f"{name}: {f.check}") for f in found]
-
-
-def _played(asked: Asked, plan: Plan, random: Random, draws: int, alpha: float) -> step.Played | None:
-    """Against the worst neighbours: a part whose terms turn over, a gradient of full norm, any value at all."""
-    way = _ways(asked.query)[1]
-    if way in (turned_subject, loud_subject, anything_subject):
-        return step.play(_under(plan.budget.relation, way(asked, _at_one(plan, asked.name))), random, draws, alpha)
-    return step.play(_ways(asked.query)[0](asked, plan), random, draws, alpha)
-
-
-def _under(relation: Relation, subject: Subject) -> Subject:
-    """The subject with neighbours under the relation that is claimed, and no others."""
-    pairs = subject.pairs
-    assert pairs is not None
-    return replace(subject, pairs=lambda random: (pair for pair in pairs(random) if pair.relation is relation))
-
-
-def _at_one(plan: Plan, name: str) -> Plan:
-    """The plan with noise at which one use of a crossing claims mu = 1.
-
-    One of thousands of votes or steps claims too little to be refuted; its own noise is looked at by level 0 and 2.
-    """
-    c = plan.crossings[name]
-    mu = c.event(plan.budget.relation).sensitivity / c.mechanism.std(c.bound)
-    if mu >= 1:
-        return plan
-    scaled = replace(c, sampler=Everyone(), mechanism=type(c.mechanism)(c.mechanism.multiplier * mu))
-    return replace(plan, crossings={**plan.crossings, name: scaled})
-
-
-def _games(plan: Plan, seen: Seen, random: Random, level: int, draws: int, runs: int) -> list[tuple[str, step.Played]]:
-    firsts = {a.name: a for a in reversed(seen.barrier.asked)}
-    if level < 1 or not firsts:
-        return []
-    alpha = SIGNIFICANCE / (len(firsts) + (level >= 2))
-    games = [(f"{n}: step audit", _played(a, plan, random, draws, alpha)) for n, a in firsts.items()]
-    if level >= 2:
-        games.append(("whole plan", endtoend.run(canary(plan, firsts, random, runs), runs, alpha)))
-    return [(name, game) for name, game in games if game is not None]

@@ -15,7 +15,7 @@ from sfumato.accounting.budget import Relation
 from sfumato.audit.bounds import Curve, curve_of
 from sfumato.audit.inclusion import inclusion_of
 from sfumato.audit.subject import Array, Pair, Random, Rows, Subject
-from sfumato.audit.watch import Asked, Made, Told, made_up, opened, with_unit, without_unit
+from sfumato.audit.watch import Asked, Made, Told, few, held_still, made_up, opened, with_unit, without_unit
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum
@@ -29,7 +29,8 @@ from sfumato.types import DataSpec
 KINDS = ("random", "antipodal", "zero", "white", "constant", "tie", "duplicate")
 WILD = ("nan", "infinite", "huge", "tiny", "opposite")  # rows that a contribution might return, right or wrong
 NARROW = 16  # coordinates that are drawn as they are; wider differences are drawn along themselves
-PAGE = 128  # records that are summed at once
+PLACES = 8  # on a page of an auditor's own barriers
+PAGE = 128  # records of a crowd that are summed at once
 WHOLE = 2e7  # values of whole-number noise that are drawn as they are
 
 
@@ -63,7 +64,7 @@ def subject_of(asked: Asked, plan: Plan) -> Subject:
         anew=inside.anew,
         projected=inside.projected,
         nothing=(None,),
-        rows=inside.rows(spec, lambda made: _jacobian(asked.query, made, asked.public)),
+        rows=inside.rows(spec, lambda made: _jacobian(asked.query, made, asked.public, asked.device)),
         inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None,
         **claims(asked.name, plan),
     )
@@ -78,7 +79,7 @@ def wild_subject(asked: Asked, plan: Plan) -> Subject:
         made, wild = data
 
         def rows(images: Tensor, labels: Tensor, *public: object) -> Tensor:
-            out = torch.ones((len(images), *shape))
+            out = torch.ones((len(images), *shape), device=images.device)
             return torch.stack(
                 [_wild(out[i], wild.get(round(float(images[i, 0, 0, 0]) * 255), "")) for i in range(len(out))]
             )
@@ -106,24 +107,26 @@ def _wild(row: Tensor, kind: str) -> Tensor:
     return row * 0 + VALUES[kind] if kind else row
 
 
-def along(crossing: Crossing, noise: Any, exact: Array, direction: Array, n: int) -> Array:
+def along(crossing: Crossing, noise: Any, exact: Array, direction: Array, n: int, device: str = "cpu") -> Array:
     """Draws of the real mechanism along a direction: on its few coordinates, or, since Gaussian noise looks the same
     from every side, on the length along it."""
     used, bound = np.flatnonzero(direction), crossing.bound
     if len(used) <= NARROW or (bound.integer and n * len(used) <= WHOLE):
         value = torch.from_numpy(np.tile(exact.ravel()[used], (n, 1)))
-        return crossing.mechanism(value, bound, noise).numpy() @ direction.ravel()[used]
+        return crossing.mechanism(value.to(device), bound, noise).cpu().numpy() @ direction.ravel()[used]
     on_grid = np.rint(float((exact * direction).sum()) / bound.grid) * bound.grid
-    return crossing.mechanism(torch.full((n,), on_grid, dtype=torch.float64), bound, noise).numpy()
+    value = torch.full((n,), on_grid, dtype=torch.float64, device=device)
+    return crossing.mechanism(value, bound, noise).cpu().numpy()
 
 
 def everyone(asked: Asked, plan: Plan, made: Made, query: Any = None) -> Tensor:
     """The exact answer if all take part, each unit at a place of its own."""
-    inner = Inside(made.box(plan.data), plan.data, Ledger(plan))
+    inner = Inside(made.box(plan.data), plan.data, Ledger(plan), device=asked.device)
     query, units = query or asked.query, np.arange(inner.sums.units)
     if isinstance(query, BatchValue):
         return inner.sums.value(asked.name, query, units, asked.public)
-    pages = Pages.holding(int(made.units.max(initial=0)) + 1, most=PAGE)
+    places = int(made.units.max(initial=0)) + 1
+    pages = Pages.holding(places, most=PLACES if places <= 2 * PLACES else PAGE)
     placed = Told(made.units).placed(pages, units, ordered=True, noise=inner.noise)
     return inner.sums.total(asked.name, query, placed, len(units), asked.public)
 
@@ -140,37 +143,36 @@ class Around:
         return self._plan.crossings[self._asked.name]
 
     def _barrier(self, made: Made | None) -> Barrier:
-        spec = self._plan.data
+        spec = few(self._plan.data)
         box = None if made is None else made.box(spec)
-        return Barrier(box, spec, Ledger(self._plan))
+        return Barrier(box, spec, Ledger(self._plan), device=self._asked.device, microbatch=PLACES)
 
     def exact(self, made: Made) -> Array:
         """The answer if everyone takes part, as the mechanism gets it."""
         grid = self._crossing.bound.grid
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # any randomness of the query's own is held still
+        with held_still(self._asked.device):
             total = everyone(self._asked, self._plan, made)
-        return (torch.round(total / grid) * grid).numpy()
+        return (torch.round(total / grid) * grid).cpu().numpy()
 
     def release(self, made: Made | None) -> Array:
         """The noisy answer."""
         barrier = self._blind if made is None else self._barrier(made)
-        return barrier.release(self._asked.name, self._asked.query, *self._asked.public).numpy()
+        return barrier.release(self._asked.name, self._asked.query, *self._asked.public).cpu().numpy()
 
     def anew(self) -> Array:
         """Noise of a barrier that was just made."""
-        return self._barrier(None).release(self._asked.name, self._asked.query, *self._asked.public).numpy()
+        return self._barrier(None).release(self._asked.name, self._asked.query, *self._asked.public).cpu().numpy()
 
     def projected(self, exact: Array, direction: Array, n: int) -> Array:
         """Draws along a direction."""
-        return along(self._crossing, behind(self._blind).noise, exact, direction, n)
+        return along(self._crossing, behind(self._blind).noise, exact, direction, n, self._asked.device)
 
     def rows(self, spec: DataSpec, jacobian: Callable[[Made], Array]) -> Rows:
         """What each record contributes."""
-        query, public = self._asked.query, self._asked.public
+        query, public, device = self._asked.query, self._asked.public, self._asked.device
 
         def of(made: Made) -> Array:
-            return np.asarray(contributions(query, made, public), dtype=np.float64)
+            return np.asarray(contributions(query, made, public, device).cpu(), dtype=np.float64)
 
         def change(made: Made, j: int, random: Random, kind: str) -> Made:
             images, labels = made.images.copy(), made.labels.copy()
@@ -184,27 +186,25 @@ class Around:
         return Rows(of, lambda random: made_up(spec, random, 6), change, jacobian, alone)
 
 
-def tensors(made: Made) -> tuple[Tensor, Tensor]:
+def tensors(made: Made, device: str = "cpu") -> tuple[Tensor, Tensor]:
     """Images and labels as a query gets them."""
-    return torch.from_numpy(made.images).float().div_(255), torch.from_numpy(made.labels)
+    return torch.from_numpy(made.images).to(device).float().div_(255), torch.from_numpy(made.labels).to(device)
 
 
-def contributions(query: Any, made: Made, public: tuple) -> Tensor:
+def contributions(query: Any, made: Made, public: tuple, device: str = "cpu") -> Tensor:
     """Rows as the barrier would get them; any randomness of the contribution's own is held still."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+    with held_still(device), torch.no_grad():
         ask = query.value if isinstance(query, BatchValue) else query.rows
-        return ask(*tensors(made), *public)
+        return ask(*tensors(made, device), *public)
 
 
-def _jacobian(query: BoundedSum, made: Made, public: tuple) -> Array:
+def _jacobian(query: BoundedSum, made: Made, public: tuple, device: str) -> Array:
     """Size of the derivative of each row by each image; zeros where the contribution has none."""
-    images, labels = tensors(made)
+    images, labels = tensors(made, device)
     images.requires_grad_()
     n = len(images)
     found = np.zeros((n, n))
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.manual_seed(0)
+    with held_still(device), torch.enable_grad():
         rows = query.contribution(images, labels, *public)
         if not rows.requires_grad:
             return found
@@ -212,7 +212,7 @@ def _jacobian(query: BoundedSum, made: Made, public: tuple) -> Array:
             (g,) = torch.autograd.grad(rows[i].double().square().sum() + rows[i].double().sum(), images,
                                        retain_graph=True, allow_unused=True)  # fmt: skip
             if g is not None:
-                found[i] = g.flatten(1).abs().amax(1).numpy()
+                found[i] = g.flatten(1).abs().amax(1).cpu().numpy()
     return found
 
 

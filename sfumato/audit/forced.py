@@ -20,7 +20,7 @@ from sfumato.audit import chance, checks
 from sfumato.audit.crossings import claims
 from sfumato.audit.parts import votes_subject
 from sfumato.audit.subject import Finding, Random, Subject
-from sfumato.audit.watch import CHANGED, Made, Seen, learn, opened, without_unit
+from sfumato.audit.watch import CHANGED, Seen, opened, without_unit
 from sfumato.measure import ghost
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.held import Parts, PartSum
@@ -88,17 +88,18 @@ class _Two:
         return value
 
 
-def paths(method: Any, plan: Plan, made: Made, seen: Seen, seed: int, public: Any, sums: Any) -> list[Finding]:
+def paths(watched: Any, sums: Any) -> list[Finding]:
     """A method by the forced ways, on the records and without one of them; `sums` compares two runs."""
+    plan = watched.plan
     with forced():
-        one = learn(method, plan, made, seed=seed, public=public)
-        two = learn(method, plan, without_unit(made, CHANGED), seed=seed, public=public)
+        one = watched.learn(watched.made)
+        two = watched.learn(without_unit(watched.made, CHANGED))
     for run in (one, two):
         if run.error is not None:
             said = f"it ended with {type(run.error).__name__}: {run.error}"[:300]
             return [Finding("forced paths", 0, False, said)]
     found = [replace(sums(plan, one, two, "removed", Relation.ADD_REMOVE), check="forced paths")]
-    return [*found, *_teachers(plan, one, seed), _agree(plan, seen, one)]
+    return [*found, *_teachers(plan, one, watched.seed), _agree(plan, watched.seen, one)]
 
 
 def _teachers(plan: Plan, seen: Seen, seed: int) -> list[Finding]:

@@ -32,9 +32,8 @@ def gradient_subject(asked: Asked, plan: Plan) -> Subject:
     inside = Around(replace(asked, query=query), plan)
     return Subject(
         name=asked.name, pairs=lambda random: sum_pairs(spec, random, _crowd(query)), exact=_once(inside.exact),
-        release=inside.release, anew=inside.anew,
-        projected=inside.projected, nothing=(None,),
-        rows=inside.rows(spec, lambda made: _jacobian(query, made, asked.public)),
+        release=inside.release, anew=inside.anew, projected=inside.projected, nothing=(None,),
+        rows=inside.rows(spec, lambda made: _jacobian(query, made, asked.public, asked.device)),
         inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None, **claims(asked.name, plan),
     )  # fmt: skip
 
@@ -135,12 +134,12 @@ def jacobian(real: ClippedGradient, images: Tensor, labels: Tensor, *public: Any
                 moved = _slope(_gradient_length(loss, real), images)
             except RuntimeError:
                 moved = _slope(loss, images)
-            found[i] = 0 if moved is None else moved.flatten(1).abs().amax(1).numpy()
+            found[i] = 0 if moved is None else moved.flatten(1).abs().amax(1).cpu().numpy()
     return found
 
 
-def _jacobian(query: Any, made: Made, public: tuple) -> Array:
-    images, labels = tensors(made)
+def _jacobian(query: Any, made: Made, public: tuple, device: str) -> Array:
+    images, labels = tensors(made, device)
     if not isinstance(query, Steady):
         return np.zeros((len(images), len(images)))
     return jacobian(query.on(images), images, labels, *public)

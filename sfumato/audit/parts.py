@@ -17,7 +17,7 @@ from sfumato.audit.crossings import VALUES, WILD, along, claims
 from sfumato.audit.endtoend import PartitionCanary, likelihood
 from sfumato.audit.replay import KINDS, UNITS, Replay
 from sfumato.audit.subject import Array, Inclusion, Pair, Random, Subject
-from sfumato.audit.watch import Asked, Opened, made_up, opened
+from sfumato.audit.watch import Asked, Opened, few, made_up, opened
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.held import PartSum, hide
 from sfumato.privacy.ledger import Ledger
@@ -74,14 +74,15 @@ class Wild:
 
         def rows(team: Any, random: torch.Generator, *public: Any) -> Tensor:
             nonlocal start
-            said = torch.ones(min(self._parts._block, self._parts.parts - start), *self.query.answer_shape(0))
+            there = min(self._parts._block, self._parts.parts - start)
+            said = torch.ones(there, *self.query.answer_shape(0), device=self._asked.device)
             if kind and start <= self.who < start + len(said):
                 said[self.who - start] = VALUES[kind]
             start += len(said)
             return said
 
         query = replace(self.query, contribution=rows)
-        return self._parts.total(query, self._asked.use, asked, self._asked.public).numpy()
+        return self._parts.total(query, self._asked.use, asked, self._asked.public).cpu().numpy()
 
 
 class Blind:
@@ -90,16 +91,17 @@ class Blind:
     def __init__(self, asked: Asked, plan: Plan) -> None:
         assert isinstance(asked.query, PartSum) and isinstance(asked.before[0], Opened)
         self._name, self._public, self._crossing = asked.name, asked.public, plan.crossings[asked.name]
-        self.barrier = Barrier(None, plan.data, Ledger(opened(plan)))
+        self._device = asked.device
+        self.barrier = Barrier(None, few(plan.data), Ledger(opened(plan)), device=asked.device)
         self._query = replace(asked.query, held=self.barrier.hold(asked.before[0].recipe, asked.before[0].parts))
 
     def release(self, nothing: None) -> Array:
         """Nothing but noise."""
-        return self.barrier.release(self._name, self._query, *self._public).numpy()
+        return self.barrier.release(self._name, self._query, *self._public).cpu().numpy()
 
     def projected(self, exact: Array, direction: Array, n: int) -> Array:
         """Draws along a direction."""
-        return along(self._crossing, behind(self.barrier).noise, exact, direction, n)
+        return along(self._crossing, behind(self.barrier).noise, exact, direction, n, self._device)
 
     def inclusion(self) -> Inclusion:
         """Who is asked, for each question of a release: what the barrier tells the parts."""
@@ -125,7 +127,7 @@ class _Listener:
 
     def total(self, query: PartSum, use: int, taking_part: Tensor | None, public: tuple[Any, ...]) -> Tensor:
         who = torch.ones(self.parts, query.queries, dtype=torch.bool) if taking_part is None else taking_part
-        self.heard += [np.flatnonzero(column) for column in who.T.numpy()]
+        self.heard += [np.flatnonzero(column) for column in who.T.cpu().numpy()]
         return torch.zeros(query.answer_shape(0), dtype=torch.float64)
 
 
@@ -139,7 +141,8 @@ def play_votes(asked: Asked, plan: Plan, times: int, present: bool, runs: int) -
     sigma = c.mechanism.std(c.bound)
 
     def query(votes: Array) -> Array:
-        return c.mechanism(torch.from_numpy(votes), c.bound, behind(blind.barrier).noise).numpy()
+        value = torch.from_numpy(votes).to(asked.device)
+        return c.mechanism(value, c.bound, behind(blind.barrier).noise).cpu().numpy()
 
     if c.sampler.rate == 1:
         game = PartitionCanary(query, gap / 2, times, accountant.profile([c.event(plan.budget.relation, times)]))

@@ -18,7 +18,7 @@ from torch import Tensor
 from sfumato.accounting.budget import Relation
 from sfumato.audit.crossings import with_unit, without_unit
 from sfumato.audit.subject import Array, Pair, Random
-from sfumato.audit.watch import Asked, Made, Opened, Trained, made_up
+from sfumato.audit.watch import Asked, Made, Opened, Trained, held_still, made_up
 from sfumato.data.private import Records
 from sfumato.privacy.held import Parts, PartSum
 from sfumato.privacy.plan import Plan
@@ -54,7 +54,7 @@ class Replay:
 
     def parts(self, data: Records, relation: Relation) -> Parts:
         """Fresh parts around some records."""
-        return Parts(self.opened.recipe, self.opened.parts, data, self.plan.data, relation, KEY, "cpu")
+        return Parts(self.opened.recipe, self.opened.parts, data, self.plan.data, relation, KEY, self.asked.device)
 
     def total(self, placed: Placed) -> Array:
         """The exact answer."""
@@ -66,8 +66,7 @@ class Replay:
 
     def _played(self, placed: Placed) -> tuple[Array, list[NDArray[np.uint8]]]:
         if placed not in self._found:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)  # any randomness of the contribution's own is held still
+            with held_still(self.asked.device):
                 self._found[placed] = self._again(self.parts(placed.made.records(), placed.relation))
         return self._found[placed]
 
@@ -127,7 +126,7 @@ def answered(parts: Parts, query: PartSum, use: int, public: tuple[Any, ...]) ->
 
     total = parts.total(replace(query, contribution=kept), use, None, public)
     states = parts._shelf.state_dict().values()
-    return total.numpy(), [part for rows, state in zip(seen, states, strict=True) for part in _each(rows, state)]
+    return total.cpu().numpy(), [part for rows, state in zip(seen, states, strict=True) for part in _each(rows, state)]
 
 
 def _each(rows: Tensor, state: dict[str, Tensor]) -> Iterator[NDArray[np.uint8]]:
@@ -139,4 +138,4 @@ def _each(rows: Tensor, state: dict[str, Tensor]) -> Iterator[NDArray[np.uint8]]
 
 
 def _bytes(value: Tensor) -> NDArray[np.uint8]:
-    return value.detach().reshape(-1).contiguous().view(torch.uint8).numpy()
+    return value.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy()

@@ -20,6 +20,7 @@ class Report:
     title: str
     rows: tuple[Finding, ...]
     games: tuple[tuple[str, Played], ...] = ()
+    device: str = "cpu"  # on which all of it was computed
 
     @property
     def verdict(self) -> Verdict:
@@ -34,9 +35,10 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         rows = [
-            {"check": r.check, "level": r.level, "verdict": "pass" if r.ok else "fail", "detail": r.detail}
+            {"check": r.check, "level": r.level, "verdict": "pass" if r.ok else "fail", "detail": r.detail,
+             "device": self.device}
             for r in self.rows
-        ]
+        ]  # fmt: skip
         return {"title": self.title, "verdict": self.verdict, "rows": rows}
 
     def picture(self) -> bytes | None:

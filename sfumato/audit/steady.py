@@ -71,14 +71,14 @@ class Steady:
         """The real query, with the draws of these images."""
         if not self.table:
             return self.query
-        bare = images.detach().flatten(1)[:, 1:].numpy()  # without the mark
+        bare = images.detach().flatten(1)[:, 1:].cpu().numpy()  # without the mark
         named = (hashlib.blake2b(image.tobytes(), digest_size=4).digest() for image in bare)
         places = np.array([int.from_bytes(name, "big") % ROWS for name in named])
         lines = (places[:, None] * self.query.copies + np.arange(self.query.copies)).ravel()
 
         def draw(n: int) -> tuple[Tensor, ...]:
             at = torch.from_numpy(np.resize(lines, n))
-            return tuple(t[at] for t in self.table)
+            return tuple(t[at.to(t.device)] for t in self.table)
 
         return replace(self.query, draw=draw)
 
@@ -92,8 +92,8 @@ class Steady:
 
 def _times(loss: Loss, factors: Tensor) -> Loss:
     def wild(net: Any, images: Tensor, labels: Tensor, *rest: Any) -> Tensor:
-        factor = factors[(images[:, 0, 0, 0] * 255).round().long()]
-        place = torch.zeros(images.shape[1:])
+        factor = factors.to(images.device)[(images[:, 0, 0, 0] * 255).round().long()]
+        place = torch.zeros(images.shape[1:], device=images.device)
         place[0, 0, 0] = 1
         return loss(net, images * (1 - place), labels, *rest) * factor  # the mark itself is not seen
 

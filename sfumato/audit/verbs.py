@@ -209,18 +209,20 @@ _HEARD: list[tuple[str, torch.Tensor]] = []  # exact sums of the last flow
 @contextmanager
 def on_tape(made: Made, count: int = 1) -> Iterator[None]:
     """Barriers answer from one tape; secret draws of a selection are fixed; nothing is audited or rehearsed again."""
+    from sfumato.api import passed
+
     names = made.units
 
     def behind(data: Any, spec: DataSpec, ledger: Ledger, **how: Any) -> Taped:
         held = np.arange(0) if data is None else names if _units(data, spec) == len(names) else np.arange(1 << 20)
         return Taped(held, data, spec, ledger, **how)
 
-    nothing = {"return_value": None}
+    nothing, audited = {"return_value": None}, {"return_value": passed("cpu")}
     _HEARD.clear()
     with ExitStack() as stack, tempfile.TemporaryDirectory() as runs:
         for what, how in {
             "sfumato.privacy.barrier.Inside": {"new": behind},
-            "sfumato.api.audit_first": nothing, "sfumato.tune.audit_first": nothing, "sfumato.api.rehearsed": nothing,
+            "sfumato.api.audit_first": audited, "sfumato.tune.audit_first": audited, "sfumato.api.rehearsed": nothing,
             "sfumato.classify.train.rehearsed": nothing, "sfumato.tune._rehearsed": nothing,
             "sfumato.evaluate.publish._rehearsed": nothing, "sfumato.run.run.Run.finished": nothing,
             "sfumato.privacy.lottery.draw_count": {"return_value": count},

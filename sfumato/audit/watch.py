@@ -45,11 +45,12 @@ STEPS = 4  # of training that are watched
 USES = 8  # releases of each crossing that are enough for a method with its own loop
 HELD = 40  # releases of a crossing of held parts, which may ask one question at a time
 MOST = 200  # releases of one crossing, while another has not been seen
-MICROBATCH = 32
+MICROBATCH = 32  # all made-up records stand on one page: what a method keeps of its last one tells of each of them
 RANKS: Any = None  # several of them, where that is forced
 CHANGED = 0  # the unit in which neighbours differ
 LOUD = 1e6  # factor on the losses of every other use, at which all gradients are clipped
 SAMPLED = 6  # images that a finished generator is asked for
+FEW = 24  # units that the pages of an auditor's own barriers are laid out for
 
 Query = BoundedSum | Summed | PartSum | BatchValue
 
@@ -239,6 +240,7 @@ class Asked:
     before: tuple[Action, ...] = ()
     table: tuple[Tensor, ...] = ()  # draws of a query that has randomness of its own
     exact: Tensor | None = None  # the answer before noise
+    device: str = "cpu"  # where it was computed
 
     @property
     def still(self) -> Any:
@@ -252,9 +254,7 @@ Action = Opened | Trained | Asked
 class Watched:
     """Behind a barrier: passes each request on to a real one, writes it down, and answers from a fixed tape."""
 
-    def __init__(
-        self, made: Made | None, plan: Plan, *, tape: int, uses: int | None = None, device: str = "cpu"
-    ) -> None:
+    def __init__(self, made: Made | None, plan: Plan, *, tape: int, device: str = "cpu") -> None:
         self.spec, self.ledger = plan.data, Ledger(plan)
         box, names = (None, np.arange(0)) if made is None else (made.box(plan.data), made.units)
         self._ranks = None if RANKS is None else RANKS()
@@ -264,7 +264,7 @@ class Watched:
         )  # fmt: skip
         self._real.noise = self.noise = Counting(self._real.noise)  # type: ignore[assignment]
         self.barrier = Barrier.before(self)
-        self._tape, self._uses, self.charged = tape, USES, 0
+        self._tape, self._uses, self.charged, self.device = tape, USES, 0, device
         self.log: list[Action] = []
         self._tables: dict[str, tuple[Tensor, ...]] = {}
         self.shapes: list[tuple[str, tuple[int, ...]]] = []
@@ -305,7 +305,8 @@ class Watched:
         # Each value of each question needs a noise value of its own, and each question a use.
         questions = query.queries if isinstance(query, PartSum) else 1
         self.charged += (used - already) * answer.numel() // questions
-        self.log.append(Asked(name, query, _kept(public), used, before, self._tables[name], self._exact))
+        table, exact = self._tables[name], self._exact
+        self.log.append(Asked(name, query, _kept(public), used, before, table, exact, self.device))
         self.shapes.append((name, tuple(answer.shape)))
         crossing = self.ledger.plan.crossings[name]
         random = np.random.default_rng([self._tape, used, *name.encode()])
@@ -421,6 +422,19 @@ def listening() -> Iterator[dict[str, Any]]:
         said = [str(w.message) for w in warned]
         heard |= {"standard output": out.getvalue(), "standard error": err.getvalue()}
         heard |= {"log lines": lines.getvalue(), "warnings": said, "files in the working folder": _files() - files}
+
+
+def few(spec: DataSpec) -> DataSpec:
+    """The same data on small pages: a barrier around a few made-up records has no need of thousands of blanks."""
+    return replace(spec, records=min(spec.records, FEW))
+
+
+@contextmanager
+def held_still(device: str = "cpu") -> Iterator[None]:
+    """Any randomness of a query's own is the same each time."""
+    with torch.random.fork_rng(devices=[device] if device.startswith("cuda") else []):
+        torch.manual_seed(0)
+        yield
 
 
 def opened(plan: Plan, times: int = 1 << 40) -> Plan:

@@ -20,7 +20,7 @@ from sfumato.audit.gradients import as_canary
 from sfumato.audit.parts import play_votes
 from sfumato.audit.steady import Steady, marked
 from sfumato.audit.subject import Array, Random
-from sfumato.audit.watch import Asked, Made, made_up, opened
+from sfumato.audit.watch import Asked, Made, few, made_up, opened
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Plan
@@ -78,17 +78,23 @@ class Whole:
         return likelihood(along, gap, c.mechanism.std(c.bound), c.sampler.rate).sum(1)
 
     def _barrier(self, made: Made) -> Barrier:
-        plan = opened(self.plan)
-        return Barrier(made.box(plan.data), plan.data, Ledger(plan), microbatch=64)
+        plan, spec = opened(self.plan), few(self.plan.data)
+        return Barrier(made.box(spec), spec, Ledger(plan), microbatch=64, device=self._device)
+
+    @property
+    def _device(self) -> str:
+        return next(iter(self.asked.values())).device
 
     def exact(self, name: str, made: Made) -> Array:
         """The answer before noise, if everyone takes part."""
-        return everyone(self.asked[name], opened(self.plan), made).numpy()
+        return everyone(self.asked[name], opened(self.plan), made).cpu().numpy()
 
     def _released(self, name: str, present: bool, direction: Array, count: int) -> Array:
         """Whole releases through the real barrier."""
         barrier, asked, u = self._barrier(self.two if present else self.one), self.asked[name], direction.ravel()
-        return np.array([barrier.release(name, asked.query, *asked.public).numpy().ravel() @ u for _ in range(count)])
+        return np.array(
+            [barrier.release(name, asked.query, *asked.public).cpu().numpy().ravel() @ u for _ in range(count)]
+        )
 
     def _along(self, name: str, present: bool, direction: Array, count: int) -> Array:
         """The real sampler and mechanism on lengths along the canary."""
@@ -98,7 +104,7 @@ class Whole:
         units, noise = inner.sums.units, inner.noise
         taking = [bool(len(c.sampler.draw(units, noise))) for _ in range(count)] if c.sampler.rate < 1 else True
         value = np.rint(np.full(count, full) * taking / c.bound.grid) * c.bound.grid
-        return c.mechanism(torch.from_numpy(value), c.bound, noise).numpy()
+        return c.mechanism(torch.from_numpy(value).to(self._device), c.bound, noise).cpu().numpy()
 
 
 def canary(plan: Plan, asked: Mapping[str, Asked], random: Random, runs: int) -> Whole:

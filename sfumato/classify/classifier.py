@@ -71,6 +71,7 @@ class Classifier:
     spread: float = 0.3
 
     name: ClassVar[str] = "classifier"
+    stand_ins: ClassVar[tuple[str, ...]] = ("network",)  # frozen features of a public network
 
     def __post_init__(self) -> None:
         for name, allowed in (("network", NETWORKS), ("features", NAMES), ("by", tuple(BY))):

@@ -56,7 +56,7 @@ def train_classifier(
         ensure_free(out)
     if key is not None:
         read_key(key)
-    audit_first(classifier, plan, None, "train-classifier")  # type: ignore[arg-type]
+    audited = audit_first(classifier, plan, None, run.device, "train-classifier")  # type: ignore[arg-type]
     if costly(box.spec, ledger):
         rehearsed(classifier, plan, run, command=command, key=key, signer=signer)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
@@ -68,7 +68,7 @@ def train_classifier(
             run.finished()
             run.check()
         charge.check()
-        made = TrainedClassifier(network, state(plan, network, barrier.noise, charge.others()))
+        made = TrainedClassifier(network, state(plan, network, barrier.noise, charge.others(), audited))
         if out is not None:
             job.manifest["weights"] = made.digest()
             job.store()
@@ -79,11 +79,13 @@ def train_classifier(
 
 def rehearsed(classifier: Classifier, plan: Plan, run: Run, **writing: Any) -> None:
     """Try all that training needs on made-up records, down to the files, before anything is reserved."""
+    from sfumato.api import passed
     from sfumato.run.rehearsal import elsewhere, rehearse
 
     def after(stage: Any, network: Network, run: Run) -> None:
         with elsewhere() as folder:
-            TrainedClassifier(network, state(plan, network, stage.noise, None)).save(folder, **writing)
+            stated = state(plan, network, stage.noise, None, passed(run.device))
+            TrainedClassifier(network, stated).save(folder, verified=True, **writing)
 
     rehearse(classifier, plan, run, after=after)
 
@@ -97,7 +99,9 @@ def plan_for(classifier: Classifier, spec: Any, budget: Budget) -> Plan:
     return plan
 
 
-def state(plan: Plan, network: Network, noise: Any, others: dict[str, Any] | None) -> dict[str, Any]:
+def state(
+    plan: Plan, network: Network, noise: Any, others: dict[str, Any] | None, audited: dict[str, Any]
+) -> dict[str, Any]:
     """The privacy statement of a classifier that was trained."""
     from sfumato.api import CHOSEN, DEFAULTS
     from sfumato.release import make_statement
@@ -109,7 +113,7 @@ def state(plan: Plan, network: Network, noise: Any, others: dict[str, Any] | Non
     return make_statement(
         plan.to_json(), released=RELEASED, account=others, public_data=public, version=__version__,
         noise={"source": noise.source, "sampler": noise.sampler},
-        audit={"levels": [0], "verdict": "pass", "records": "made up: no private data were used"},
+        audit=audited,
         tuning=DEFAULTS if Classifier().settings() == dict(plan.settings) else CHOSEN,
     )  # fmt: skip
 

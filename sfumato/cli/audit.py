@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli import options
-from sfumato.cli.show import Answer, number, one_line, pairs, path_line, table
+from sfumato.cli.show import Answer, number, one_line, pairs, path_line, plain, table
 from sfumato.errors import AuditFailed, InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+OF_METHOD = ("recipe", "level", "epsilon", "delta", "relation", "unit", "labels", "set", "device", "picture")
+EPSILON = 4.0  # where games need few draws
 WHAT = "--gallery, --method NAME, or RELEASE with --members DIR --nonmembers DIR"
 
 Release = Annotated[str | None, typer.Argument(metavar="[RELEASE]", help="A release folder.", show_default=False)]
@@ -21,6 +23,8 @@ Gallery = Annotated[bool, typer.Option("--gallery", help="Show that the auditors
 Level = Annotated[int, typer.Option(metavar="0|1|2", help="0: seconds; 1: a game a crossing; 2: the whole plan too.")]
 Picture = Annotated[str | None, typer.Option(metavar="FILE.png", help="Draw measured against claimed (level 1 or 2).")]
 Members = Annotated[str | None, typer.Option(metavar="DATA", help="Records that were behind the release.")]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute, as the run would.")]
+OfPerson = Annotated[str, typer.Option(metavar="record|person", help="Whose presence is hidden.")]
 Nonmembers = Annotated[str | None, typer.Option(metavar="DATA", help="Records of the same kind that were not.")]
 
 
@@ -29,8 +33,15 @@ def audit(
     release: Release = None,
     gallery: Gallery = False,
     method: options.MethodName = None,
+    recipe: options.Recipe = None,
     level: Level = 0,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = 1e-5,
+    relation: options.Relation = "add-remove",
+    unit: OfPerson = "record",
+    labels: options.Labels = "uniform",
     set: options.Settings = None,
+    device: Device = "cpu",
     picture: Picture = None,
     members: Members = None,
     nonmembers: Nonmembers = None,
@@ -41,19 +52,20 @@ def audit(
 
     A pass says that nothing was found. What fails ends with exit status 4.
     """
-    if sum((gallery, method is not None, release is not None)) != 1:
+    named = method is not None or recipe is not None
+    if sum((gallery, named, release is not None)) != 1:
         raise InputError(f"Say what to audit, and one thing only: {WHAT}.")
-    _check_options(options.given(context), "gallery" if gallery else "method" if method else "release")
+    _check_options(options.given(context), "gallery" if gallery else "method" if named else "release")
     if gallery:
         return _gallery(seed, json)
-    if method is not None:
-        return _method(method, level, options.settings(set), picture, seed, json)
+    if named:
+        return _method(_asked(context, options.settings(set)))
     return _release(str(release), members, nonmembers, seed, json)
 
 
 def _check_options(given: list[str], what: str) -> None:
-    belongs = {"gallery": (), "method": ("level", "set", "picture"), "release": ("members", "nonmembers")}
-    for name in ("level", "set", "picture", "members", "nonmembers"):
+    belongs = {"gallery": (), "method": OF_METHOD, "release": ("members", "nonmembers")}
+    for name in (*OF_METHOD, "members", "nonmembers"):
         if name in given and name not in belongs[what]:
             other = "RELEASE" if what == "release" else f"--{what}"
             raise InputError(f"--{name} does not go with {other}; leave it out.")
@@ -89,22 +101,47 @@ def _show_gallery(out: Console, rows: list[dict[str, Any]]) -> None:
     out.print(f"{caught} of {planted} planted bugs caught, {passed} of {len(rows) - planted} controls passed.")
 
 
-def _method(name: str, level: int, settings: dict[str, str], picture: str | None, seed: int, json: bool) -> Answer:
-    from sfumato import api
+def _asked(context: typer.Context, settings: dict[str, str]) -> dict[str, Any]:
+    """The options as typed, with what a recipe says where they were not."""
+    from sfumato import request
 
-    if level not in (0, 1, 2):
-        raise InputError(f"Expected --level 0, 1 or 2, found {level}.")
-    if picture is not None and level == 0:
+    given = options.given(context)
+    asked = request.typed(context.params, given, settings)
+    if asked["level"] not in (0, 1, 2):
+        raise InputError(f"Expected --level 0, 1 or 2, found {asked['level']}.")
+    if asked["picture"] is not None and asked["level"] == 0:
         raise InputError("--picture shows a game; add --level 1 or --level 2.")
-    report = api.audit_method(api.make_method(name, settings), level=level, seed=seed)
-    found = report.to_json()
+    return asked | {"epsilon": asked["epsilon"] or EPSILON}
+
+
+def _method(asked: dict[str, Any]) -> Answer:
+    from sfumato import api, request
+
+    name, picture = asked["method"], asked["picture"]
+    spec = request.made_up(asked["unit"], asked["recipe"])
+    budget = api.make_budget(asked["epsilon"], asked["delta"], asked["relation"], asked["unit"])
+    method = api.make_method(name, asked["settings"], asked["labels"], spec.classes)
+    report = api.audit_method(
+        method, spec=spec, budget=budget, level=asked["level"], seed=asked["seed"], device=asked["device"]
+    )
+    found = report.to_json() | {"audited": _audited(asked, spec, report.device)}
     if picture is not None:
         _write(picture, report.picture())
         found["picture"] = str(Path(picture).absolute())
-    answer = Answer(found, lambda out: _show_method(out, found), json)
+    answer = Answer(found, lambda out: _show_method(out, found), asked["json"])
     failed = [row for row in found["rows"] if row["verdict"] == "fail"]
     failure = f"The audit of {name} failed: {failed[0]['check']}, {failed[0]['detail']}." if failed else None
     return _ended(answer, failure)
+
+
+def _audited(asked: dict[str, Any], spec: Any, device: str) -> dict[str, Any]:
+    """Of which runs the report speaks."""
+    kind = asked["labels"] if asked["labels"].startswith(("uniform", "private:")) else "declared"
+    told = {
+        key: asked[key] for key in ("method", "recipe", "settings", "level", "epsilon", "delta", "relation", "unit")
+    }
+    size = {"records": spec.records, "shape": list(spec.shape), "classes": len(spec.classes)}
+    return told | {"labels": kind, "device": device, "seed": asked["seed"]} | size
 
 
 def _write(picture: str, png: bytes | None) -> None:
@@ -117,7 +154,15 @@ def _write(picture: str, png: bytes | None) -> None:
 def _show_method(out: Console, found: dict[str, Any]) -> None:
     rows = [(row["check"], str(row["level"]), row["verdict"], row["detail"]) for row in found["rows"]]
     out.print(table(f"Audit of {found['title']}, on made-up records", ("check", "level", "verdict", "detail"), rows))
-    out.print(pairs([("verdict", found["verdict"])]))
+    told = found["audited"]
+    out.print(pairs([
+        ("audited", f"{told['relation']}, per {told['unit']}, labels {told['labels']}, "
+                    f"epsilon {number(told['epsilon'])} at delta {number(told['delta'])}"),
+        ("settings", plain(", ".join(f"{k}={v}" for k, v in told["settings"].items()) or "the defaults")),
+        ("made up as", f"{told['records']:,} {told['unit']}s, {'x'.join(map(str, told['shape']))}, "
+                       f"{told['classes']} classes"),
+        ("device", told["device"]), ("verdict", found["verdict"]),
+    ]))  # fmt: skip
     if "picture" in found:
         path_line(out, "picture", found["picture"])
 

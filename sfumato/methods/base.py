@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sfumato.accounting.budget import Budget
 from sfumato.data.labels import LabelPrior
@@ -33,6 +33,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     measured: ClassVar[tuple[str, ...]] = ()  # settings that fix what was measured; a refit cannot change them
+    stand_ins: ClassVar[tuple[str, ...]] = ()  # settings that name a public network, for which `small` takes another
 
     @abstractmethod
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
@@ -43,8 +44,12 @@ class Method(ABC):
         """Train a generator; whatever depends on private data comes out of `barrier.release`."""
 
     def small(self) -> Method:
-        """The same method at a size that an audit runs in seconds: all that it declares stays as it is."""
+        """The same method at a size that an audit runs in seconds: sizes may shrink, and nothing else may change."""
         return self
+
+    def at_most(self, **sizes: float) -> Self:
+        """The same method with these sizes shrunk; what is smaller already stays as it is."""
+        return replace(self, **{name: min(getattr(self, name), most) for name, most in sizes.items()})
 
     def settings(self) -> dict[str, Any]:
         """The public settings that define this method, without the sugar."""

@@ -19,7 +19,7 @@ follows V is free post-processing: smoothing, other rules, averaging, replay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -114,9 +114,8 @@ class DataLens(Method):
 
     def small(self) -> DataLens:
         """The same votes by a few small teachers."""
-        few = replace(self, teachers=min(self.teachers, 8), critic_width=4, critic_hidden=8, warmup=1, draws=2,
-                      shown=min(self.shown, 4), finish=min(self.finish, 1), waves=min(self.waves, 64))  # fmt: skip
-        return replace(few, hidden=8, width=2 if self.generator == "dcgan" else 8, batch=min(self.batch, 4))
+        few = self.at_most(teachers=8, critic_width=4, critic_hidden=8, warmup=1, draws=2, shown=4, finish=1, waves=64)
+        return few.at_most(hidden=8, width=2 if self.generator == "dcgan" else 8, batch=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, facts, votes = barrier.spec, barrier.plan.facts, self.votes()

@@ -63,6 +63,7 @@ class DPMEPF(Method):
 
     name: ClassVar[str] = "dp-mepf"
     measured: ClassVar[tuple[str, ...]] = ("network", "grid")
+    stand_ins: ClassVar[tuple[str, ...]] = ("network",)
 
     def __post_init__(self) -> None:
         embedding.check(self, "grid")
@@ -75,7 +76,7 @@ class DPMEPF(Method):
     def small(self) -> DPMEPF:
         """The same moments of a small network, where the network is one of the package's own."""
         kind = self.network.split("-")[0]
-        return replace(self, network="random" if kind in perceptual.BUILT_IN else self.network, batch=2)
+        return replace(self.at_most(batch=2), network="random" if kind in perceptual.BUILT_IN else self.network)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
         psi = PerceptualMoments(perceptual.network(self.network), self.grid, barrier.spec.shape).to(run.device)

@@ -17,7 +17,7 @@ scaling layers, and flows with batch normalisation would leak (privacy.md 2.12).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -84,7 +84,7 @@ class DPNF(Method):
 
     def small(self) -> DPNF:
         """The same gradients of a small network."""
-        return replace(self, width=8, layers=2, bfloat16=False, public_steps=min(self.public_steps, 2))
+        return self.at_most(width=8, layers=2, public_steps=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)

@@ -15,7 +15,7 @@ f has one hidden layer with a smooth rectifier, so that its gradient has a close
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from sfumato.accounting.budget import Budget
@@ -64,7 +64,7 @@ class DPNTK(Method):
 
     def small(self) -> DPNTK:
         """The same features of a network with few units."""
-        return replace(self, hidden=min(self.hidden, 4))
+        return self.at_most(hidden=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
         random = embedding.public_random(self)

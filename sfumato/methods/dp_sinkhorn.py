@@ -18,7 +18,7 @@ T subsampled Gaussians with multiplier z (`privacy.batch`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
@@ -100,7 +100,7 @@ class DPSinkhorn(Method):
 
     def small(self) -> DPSinkhorn:
         """The same releases for a few fakes of a small generator."""
-        return replace(self, fakes=min(self.fakes, 4), width=8, hidden=8, latent=min(self.latent, 4))
+        return self.at_most(fakes=4, width=8, hidden=8, latent=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, divergence = barrier.spec, self.divergence()

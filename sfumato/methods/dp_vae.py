@@ -21,7 +21,7 @@ trained encoder (as DP-SYN does): `rounds` more crossings that have `share` of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -99,9 +99,7 @@ class DPVAE(Method):
 
     def small(self) -> DPVAE:
         """The same gradients of a small network."""
-        return replace(
-            self, width=8, latent=min(self.latent, 4), bfloat16=False, public_steps=min(self.public_steps, 2)
-        )
+        return self.at_most(width=8, latent=4, public_steps=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)

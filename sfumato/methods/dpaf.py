@@ -20,7 +20,7 @@ that learns by DP-SGD as a whole. The loop is in `train/forward_phase.py`, the t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from sfumato.accounting.budget import Budget
@@ -107,8 +107,8 @@ class DPAF(Method):
 
     def small(self) -> DPAF:
         """The same questions by small networks, after one step for conv1."""
-        return replace(self, width=2, critic_width=2, hidden=8, latent=4, conv1_epochs=1e-6, moves=min(self.moves, 2),
-                       conv1_steps=min(self.conv1_steps, 2), warm=min(self.warm, 2))  # fmt: skip
+        few = self.at_most(conv1_epochs=1e-6, conv1_steps=2, moves=2, warm=2)
+        return few.at_most(width=2, critic_width=2, hidden=8, latent=4)
 
     def rules(self, sizes: Sizes, spec: DataSpec, weights: list[float] | None, noise: float) -> Rules:
         """Of the game between generator and discriminator."""

@@ -20,7 +20,7 @@ are free post-processing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -114,9 +114,8 @@ class DPDM(Method):
 
     def small(self) -> DPDM:
         """The same gradients of a small network."""
-        return replace(self, width=8, depth=2, blocks=1, attention=1, evaluations=2, copies=min(self.copies, 2),
-                       public_steps=min(self.public_steps, 2), public_batch=4, bfloat16=False,
-                       draft_features=min(self.draft_features, 20), draft_steps=2)  # fmt: skip
+        few = self.at_most(width=8, depth=2, blocks=1, attention=1, evaluations=2, copies=2)
+        return few.at_most(public_steps=2, public_batch=4, draft_features=20, draft_steps=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)

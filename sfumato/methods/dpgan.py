@@ -19,7 +19,7 @@ published (`keep_critic`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -119,7 +119,7 @@ class DPGAN(Method):
     def small(self) -> DPGAN:
         """The same question by small networks."""
         width = 8 if self.generator == "conv" else 2
-        return replace(self, width=width, critic_width=8, latent=4, fakes=8, critic_steps=1, warm=min(self.warm, 1))
+        return self.at_most(width=width, critic_width=8, latent=4, fakes=8, critic_steps=1, warm=1)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         if public is None and (self.warm or self.clip_public):

@@ -21,7 +21,7 @@ The guarantee even holds for all records of a part together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -115,8 +115,8 @@ class GPATE(Method):
 
     def small(self) -> GPATE:
         """The same votes by a few small teachers."""
-        few = replace(self, teachers=min(self.teachers, 8), critic_width=4, critic_hidden=8, warmup=1, draws=2)
-        return replace(few, batch=min(self.batch, 4), latent=4, hidden=8, width=2 if self.generator == "dcgan" else 8)
+        few = self.at_most(teachers=8, critic_width=4, critic_hidden=8, warmup=1, draws=2, latent=4, hidden=8, batch=4)
+        return few.at_most(width=2 if self.generator == "dcgan" else 8)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         votes, d, m = self.votes(), barrier.spec.pixels, self.batch

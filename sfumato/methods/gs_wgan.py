@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -124,8 +124,7 @@ class GSWGAN(Method):
 
     def small(self) -> GSWGAN:
         """The same draws of a few small critics."""
-        few = replace(self, teachers=min(self.teachers, 8), share=self.drawn, critic_width=4, critic_hidden=8, warmup=1)
-        return replace(few, draws=2, latent=4, hidden=8, width=8)
+        return self.at_most(teachers=8, critic_width=4, critic_hidden=8, warmup=1, draws=2, latent=4, hidden=8, width=8)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, sigma = barrier.spec, barrier.plan.facts["sigma"][GRADIENT]

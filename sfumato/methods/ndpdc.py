@@ -16,7 +16,7 @@ the public number of records times declared class weights, or a noisy histogram.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
@@ -73,7 +73,7 @@ class NDPDC(Method):
 
     def small(self) -> NDPDC:
         """The same releases of a small network."""
-        return replace(self, each=min(self.each, 2), width=8, depth=min(self.depth, 2))
+        return self.at_most(each=2, width=8, depth=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
         spec, k = barrier.spec, len(barrier.spec.classes)

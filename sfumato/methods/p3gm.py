@@ -19,7 +19,7 @@ have the public shares `to_mean`, `to_scatter`, `to_mixture` of the budget, coun
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -110,7 +110,7 @@ class P3GM(Method):
 
     def small(self) -> P3GM:
         """The same gradients of a small network."""
-        return replace(self, width=8, latent=min(self.latent, 4), bfloat16=False)
+        return self.at_most(width=8, latent=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec, (first, second) = barrier.spec, self.queries(barrier.spec)

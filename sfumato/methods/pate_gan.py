@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -114,8 +114,8 @@ class PATEGAN(Method):
 
     def small(self) -> PATEGAN:
         """The same votes by a few small teachers."""
-        few = replace(self, teachers=min(self.teachers, 8), critic_width=4, critic_hidden=8, warmup=1, draws=2)
-        return replace(few, batch=min(self.batch, 4), latent=4, hidden=8, width=8, student_width=4)
+        few = self.at_most(teachers=8, critic_width=4, critic_hidden=8, warmup=1, draws=2, latent=4, hidden=8, batch=4)
+        return few.at_most(width=8, student_width=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec = barrier.spec

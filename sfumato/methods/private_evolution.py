@@ -64,6 +64,7 @@ class PrivateEvolution(Method):
     diffusion_steps: int = 20
 
     name: ClassVar[str] = "private-evolution"
+    stand_ins: ClassVar[tuple[str, ...]] = ("pipeline",)
 
     def __post_init__(self) -> None:
         for name in ("each", "rounds", "pool", "diffusion_steps"):
@@ -99,7 +100,7 @@ class PrivateEvolution(Method):
 
     def small(self) -> PrivateEvolution:
         """The same votes, among few images and without a pipeline."""
-        return replace(self, each=min(self.each, 8), pipeline="")
+        return replace(self.at_most(each=8), pipeline="")
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
         spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)

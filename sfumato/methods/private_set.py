@@ -17,7 +17,7 @@ depends on S alone depends on earlier releases alone, so amplification by sampli
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -88,7 +88,7 @@ class PrivateSet(Method):
 
     def small(self) -> PrivateSet:
         """The same releases of a small network."""
-        return replace(self, each=min(self.each, 2), inner=min(self.inner, 1), width=8, depth=min(self.depth, 2))
+        return self.at_most(each=2, inner=1, width=8, depth=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
         spec, places = barrier.spec, self.outer * self.batches

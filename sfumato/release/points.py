@@ -9,6 +9,7 @@ from sfumato.release.words import count_words, neighbour_words, relation_words
 
 PUBLIC_DATA_KEYS = ("name", "provenance", "records", "shape", "classes")
 PAPER = "paper accounting, not a guarantee of this software"
+ON_DEVICE = "a counter-based generator on the device"  # how the source of a run's noise begins where it ran on CUDA
 RUN_KEYS = ("run", "method", "epsilon", "delta", "relation", "unit", "mu", "state", "status")
 
 
@@ -232,8 +233,18 @@ def deviations(plan: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def audit(found: dict[str, Any] | None) -> dict[str, Any]:
+def audit(found: dict[str, Any] | None, noise: dict[str, Any]) -> dict[str, Any]:
     """Point 10. An audit can refute a guarantee; the proof is the accounting."""
     if found is None:
         return {"summary": "Does not apply: no audit was run for this release; the guarantee rests on the accounting."}
-    return {"summary": "Audited; the results are listed here."} | found
+    where = f" {_where(found['audited_on'], noise)}" if "audited_on" in found else ""
+    return found | {"summary": f"Audited{where}. The results are listed here."}
+
+
+def _where(device: object, noise: dict[str, Any]) -> str:
+    """On which device, and whether it was that of the run, which the source of the noise tells."""
+    run = "cuda" if str(noise.get("source", "")).startswith(ON_DEVICE) else "cpu"
+    if device == run:
+        return "on the device of the run"
+    named = {"cpu": "the CPU", "cuda": "CUDA"}
+    return f"on {named.get(str(device), device)}; the run was made on {named[run]}, whose path was not audited"

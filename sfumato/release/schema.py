@@ -173,7 +173,7 @@ STATEMENT: dict[str, Schema] = {
     },
     "randomness": {"summary": str, "source": str, "sampler": str, "sampling": str, "user_seed": str},
     "deviations": {"summary": str, "deviations": TEXTS, "caveats": TEXTS, "warnings": TEXTS},
-    "audit": {"summary": str, "levels": [int], "verdict": str, "records": str, "device": str},
+    "audit": {"summary": str, "levels": [int], "verdict": str, "records": str, "audited_on": str},
     "reproducibility": {
         "summary": str, "software": str, "method": str, "configuration_hash": str, "labels": (LABELS, None),
         "data_hash": str, "noise_seeds": str, "command": str,

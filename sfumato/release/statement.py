@@ -112,7 +112,7 @@ def from_public_plan(
         "other_releases": points.other_releases(plan, account),
         "randomness": points.randomness(plan, noise),
         "deviations": points.deviations(plan),
-        "audit": points.audit(audit),
+        "audit": points.audit(audit, noise),
         "reproducibility": _reproducibility(plan, version),
         "plain_words": plain_words(plan["guarantee"], plan.get("curve") or (), plan["data"], _made(plan)),
     }
