@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
-import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.mutants.catalogue import MUTANTS
 from benchmarks.mutants.mutant import KINDS, Case, Edit, Mutant
-from benchmarks.mutants.shadow import Shadow
+from benchmarks.mutants.shadow import Several, Shadow
+from benchmarks.mutants.table import Row, counted, lines, written
 
 LIMITS = {0: 180.0, 1: 400.0, 2: 900.0}  # seconds of one audit
 # Errors of a mutant that was written badly, and not of one that the auditors refused.
 SLIPS = re.compile(
-    r"\b(NameError|AttributeError|TypeError|ImportError|ModuleNotFoundError|UnboundLocalError|FrozenInstanceError)\b"
+    r"\b(NameError|ImportError|ModuleNotFoundError|UnboundLocalError)\b"
     r"|must match the (size|shape)|shapes cannot be multiplied"
 )
-Row = dict[str, Any]
+# What a facade says to one who reaches around it; of any other mutant they are slips too.
+REFUSALS = re.compile(r"\b(AttributeError|TypeError|FrozenInstanceError)\b")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,16 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = choose(options.only)
     if options.list:
         return _list(chosen)
-    shadow = Shadow()
-    try:
+    if options.jobs < 1:
+        raise SystemExit(f"Expected --jobs of at least 1, found {options.jobs}.")
+    command = ["python", "-m", "benchmarks.mutants", *(sys.argv[1:] if arguments is None else arguments)]
+    with Several(options.jobs) as shadows:
         if options.twins:
-            return _twins(shadow, chosen, options.level, options.twins, options.json)
-        rows = _each(shadow, chosen, options.level)
-    finally:
-        shadow.close()
-    _show(rows)
+            return _twins(shadows, chosen, options, command)
+        rows = _each(shadows, chosen, options.level)
+    print("\n".join(lines(rows)))
     if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
+        written(options.json, command, {"level": options.level, **counted(rows), "mutants": rows})
     return int(any(row["verdict"] != "caught" for row in rows))
 
 
@@ -47,7 +46,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
     parser.add_argument("--only", nargs="+", default=[], metavar="ID|KIND")
     parser.add_argument("--level", type=int, choices=(0, 1, 2), default=2)
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="audits that run side by side")
+    parser.add_argument("--json", metavar="FILE", help="all that was found, with this command")
     parser.add_argument("--list", action="store_true", help="show the mutants, and which no longer apply")
     parser.add_argument("--twins", type=int, default=0, metavar="SEEDS", help="audit what is right, over many seeds")
     return parser.parse_args(arguments)
@@ -72,14 +72,9 @@ def _list(chosen: Sequence[Mutant]) -> int:
     return int(stale > 0)
 
 
-def _each(shadow: Shadow, chosen: Sequence[Mutant], level: int) -> list[Row]:
-    rows, began = [], time.monotonic()
-    for number, mutant in enumerate(chosen, 1):
-        row = look_at(shadow, mutant, level)
-        rows.append(row)
-        left = (time.monotonic() - began) / number * (len(chosen) - number)
-        print(f"[{number}/{len(chosen)}, {left / 60:.1f} min left] {mutant.id}: {_said(row)}", file=sys.stderr)
-    return rows
+def _each(shadows: Several, chosen: Sequence[Mutant], level: int) -> list[Row]:
+    ask = [lambda shadow, mutant=mutant: look_at(shadow, mutant, level) for mutant in chosen]
+    return shadows.map(ask, lambda row: f"{row['id']}: {_said(row)}")
 
 
 def _said(row: Row) -> str:
@@ -94,7 +89,8 @@ def look_at(shadow: Shadow, mutant: Mutant, level: int) -> Row:
         "kind": mutant.kind,
         "what": mutant.what,
         "verdict": "missed",
-        "level": None,
+        "level": None,  # the lowest that saw it
+        "levels": [],  # all that did, of those that were asked
         "check": "",
         "detail": "",
         "case": "",
@@ -124,60 +120,53 @@ def _judged(mutant: Mutant, case: Case, found: dict[str, Any], before: Row) -> R
     failed = [r for r in report["rows"] if r["verdict"] == "fail"]
     if not failed:
         return told | {"detail": report["note"] or before["detail"]}
-    slips = [r for r in failed if SLIPS.search(r["detail"])]
-    if len(slips) == len(failed) and not mutant.refusal:
+    seen = [r for r in failed if not _slipped(mutant, r["detail"])]
+    if not seen:
         return told | {"verdict": "broken", "check": failed[0]["check"], "detail": failed[0]["detail"]}
-    first = next(r for r in failed if r not in slips) if not mutant.refusal else failed[0]
-    checks = sorted({r["check"].split(": ")[-1] for r in failed})
+    levels = sorted({r["level"] for r in seen})
+    first = next(r for r in seen if r["level"] == levels[0])
     return told | {
         "verdict": "caught",
         "check": first["check"],
-        "level": first["level"],
+        "level": levels[0],
+        "levels": levels,
         "detail": first["detail"],
-        "checks": checks,
+        "checks": sorted({r["check"].split(": ")[-1] for r in seen}),
     }
 
 
-def _show(rows: Sequence[Row]) -> None:
-    print(f"\n{'kind':12}{'caught':>8}{'missed':>8}{'other':>8}")
-    for kind in [k for k in KINDS if any(r["kind"] == k for r in rows)]:
-        of = [r["verdict"] for r in rows if r["kind"] == kind]
-        caught, missed = of.count("caught"), of.count("missed")
-        print(f"{kind:12}{caught:8}{missed:8}{len(of) - caught - missed:8}")
-    for verdict in ("missed", "broken", "error", "stale"):
-        for row in (r for r in rows if r["verdict"] == verdict):
-            reached = " (never reached)" if row["reached"] is False else ""
-            print(f"{verdict}{reached}: {row['id']} ({row['kind']}): {row['what']} {row['detail'][:160]}".rstrip())
-    print("\ncaught by:")
-    for row in (r for r in rows if r["verdict"] == "caught"):
-        print(f"  {row['id']:28} level {row['level']}, {', '.join(row['checks'])}")
-    caught = sum(r["verdict"] == "caught" for r in rows)
-    print(f"{caught} of {len(rows)} caught ({caught / max(1, len(rows)):.0%}).")
+def _slipped(mutant: Mutant, detail: str) -> bool:
+    """Whether a failure is that of a mutant which does not run, so that it says nothing of the auditors."""
+    return bool(SLIPS.search(detail) or (REFUSALS.search(detail) and not mutant.refusal))
 
 
-def _twins(shadow: Shadow, chosen: Sequence[Mutant], level: int, seeds: int, place: str | None) -> int:
+def _twins(shadows: Several, chosen: Sequence[Mutant], options: argparse.Namespace, command: Sequence[str]) -> int:
     """The unchanged package on every case, and every harmless change, over many seeds: nothing may be refused."""
     none: tuple[Edit, ...] = ()
     asked = list({str(c): (str(c), none, c) for m in chosen for c in m.cases}.values())
     asked += [(f"twin of {m.id}: {c}", m.twin, c) for m in chosen if m.twin and not m.problems() for c in m.cases]
-    rows, began = [], time.monotonic()
-    for number, (name, edits, case) in enumerate(asked, 1):
-        found = shadow.audit(edits, case, level, range(seeds), LIMITS[level] * max(1, seeds / 4))
-        refused = [
-            (r["seed"], x["check"], x["detail"])
-            for r in found.get("reports", [])
-            for x in r["rows"]
-            if x["verdict"] == "fail"
-        ]
-        rows.append({"name": name, "refused": refused, "error": found.get("error"), "reached": found.get("reached")})
-        left = (time.monotonic() - began) / number * (len(asked) - number)
-        said = found.get("error") or (f"REFUSED {refused[0]}" if refused else "passes")
-        print(f"[{number}/{len(asked)}, {left / 60:.1f} min left] {name}: {said}", file=sys.stderr)
+    ask = [lambda shadow, twin=twin: _twin(shadow, *twin, options.level, options.twins) for twin in asked]
+    rows = shadows.map(ask, lambda row: f"{row['name']}: {_passed(row)}")
     wrong = [r for r in rows if r["refused"] or r["error"]]
-    print(f"{len(asked) - len(wrong)} of {len(asked)} pass over {seeds} seeds.")
-    if place:
-        Path(place).write_text(json.dumps(rows, indent=1) + "\n")
+    print(f"{len(asked) - len(wrong)} of {len(asked)} pass over {options.twins} seeds.")
+    if options.json:
+        written(options.json, command, {"level": options.level, "seeds": options.twins, "twins": rows})
     return int(bool(wrong))
+
+
+def _twin(shadow: Shadow, name: str, edits: tuple[Edit, ...], case: Case, level: int, seeds: int) -> Row:
+    found = shadow.audit(edits, case, level, range(seeds), LIMITS[level] * max(1, seeds / 4))
+    refused = [
+        (r["seed"], x["check"], x["detail"])
+        for r in found.get("reports", [])
+        for x in r["rows"]
+        if x["verdict"] == "fail"
+    ]
+    return {"name": name, "refused": refused, "error": found.get("error"), "reached": found.get("reached")}
+
+
+def _passed(row: Row) -> str:
+    return row["error"] or (f"REFUSED {row['refused'][0]}" if row["refused"] else "passes")
 
 
 if __name__ == "__main__":

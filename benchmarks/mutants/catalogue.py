@@ -4,7 +4,6 @@
     kind: one of `mutant.KINDS`
     what: one sentence of what it breaks, and how badly
     audit: METHOD setting=value ...            once or more; see `mutant.Case` for what else may be said, "-" is none
-    refusal: yes                               optional, see `mutant.Mutant`
     @@ old FILE                                a place of the package, as it is ...
     @@ new                                     ... and as it becomes; once or more
     @@ twin FILE                               a harmless change, likewise, if there is one
@@ -40,8 +39,8 @@ def _mutant(head: str, blocks: list[str]) -> Mutant:
     title, *lines = head.rstrip("\n").split("\n")
     said = [line.split(": ", 1) for line in lines]
     one = {key: value for key, value in said if key != "audit"}
-    if set(one) - {"kind", "what", "refusal"} or not one.keys() >= {"kind", "what"}:
-        raise ValueError(f"Expected kind, what, audit and perhaps refusal of {title}, found {sorted(one)}.")
+    if set(one) != {"kind", "what"}:
+        raise ValueError(f"Expected kind, what and audit of {title}, found {sorted(one)}.")
     edits = _edits(blocks)
     return Mutant(
         title.removeprefix("mutant "),
@@ -50,7 +49,6 @@ def _mutant(head: str, blocks: list[str]) -> Mutant:
         tuple(_case(value) for key, value in said if key == "audit"),
         tuple(edit for word, edit in edits if word == "old"),
         tuple(edit for word, edit in edits if word == "twin"),
-        "refusal" in one,
     )
 
 

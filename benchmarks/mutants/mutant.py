@@ -83,8 +83,7 @@ class Mutant:
     """A planted bug.
 
     `what` says what it breaks and how badly. `twin` is a harmless change of the same place, which must pass; without
-    one the unchanged package is the twin. With `refusal` an attribute that is missing or read-only is a way to catch
-    it; elsewhere an error of that kind says that the mutant itself is broken.
+    one the unchanged package is the twin.
     """
 
     id: str
@@ -93,11 +92,18 @@ class Mutant:
     cases: tuple[Case, ...]
     edits: tuple[Edit, ...]
     twin: tuple[Edit, ...] = ()
-    refusal: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"Expected kind in {KINDS}, found {self.kind!r}.")
+
+    @property
+    def refusal(self) -> bool:
+        """Whether an attribute that is missing or read-only is a way to catch it: that is what a facade is for.
+
+        Elsewhere an error of that kind says that the mutant itself is broken.
+        """
+        return self.kind == "facade"
 
     def problems(self, package: Path = PACKAGE) -> list[str]:
         """Why it, or its twin, cannot be planted in the present source."""

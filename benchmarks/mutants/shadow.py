@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -9,11 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 from benchmarks.mutants.mutant import PACKAGE, Case, Edit, lines_of, planted
+from benchmarks.mutants.table import Row
 
 ROOT = PACKAGE.parent
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -91,6 +95,42 @@ class Shadow:
         return subprocess.Popen(
             command, cwd=self.root, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
+
+
+class Several:
+    """Shadows that are asked side by side, each one question at a time."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+
+    def __enter__(self) -> Several:
+        self._all = [Shadow() for _ in range(self._jobs)]
+        self._free: Queue[Shadow] = Queue()
+        for shadow in self._all:
+            self._free.put(shadow)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for shadow in self._all:
+            shadow.close()
+
+    def map(self, ask: Sequence[Callable[[Shadow], Row]], say: Callable[[Row], str]) -> list[Row]:
+        """The answers in the order of the questions; each is told when it comes, with the time that is left."""
+        began, done = time.monotonic(), itertools.count(1)
+
+        def one(question: Callable[[Shadow], Row]) -> Row:
+            shadow = self._free.get()
+            try:
+                row = question(shadow)
+            finally:
+                self._free.put(shadow)
+            number = next(done)
+            left = (time.monotonic() - began) / number * (len(ask) - number)
+            print(f"[{number}/{len(ask)}, {left / 60:.1f} min left] {say(row)}", file=sys.stderr, flush=True)
+            return row
+
+        with ThreadPoolExecutor(self._jobs) as pool:
+            return list(pool.map(one, ask))
 
 
 def _copy(source: Path, target: Path) -> None:
