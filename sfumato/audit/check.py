@@ -29,7 +29,7 @@ from sfumato.audit.report import Report
 from sfumato.audit.roads import roads
 from sfumato.audit.sizes import at_work, shrunk
 from sfumato.audit.subject import Finding, Random, Subject
-from sfumato.audit.watch import CHANGED, Asked, Made, Seen, coin, learn, made_up, neighbours
+from sfumato.audit.watch import CHANGED, Asked, Made, Seen, coin, far, learn, made_up, neighbours
 from sfumato.data.public import PublicImages
 from sfumato.errors import OverBudget
 from sfumato.privacy.held import PartSum
@@ -179,7 +179,10 @@ def _paired(watched: Watching, seen: Seen | None = None) -> list[Finding]:
             said = f"with one unit {kind}, under the same tape of answers, this differs: {where}"
             return [*found, Finding("fixed tape", 0, False, said)]
         found.append(_sums(plan, seen, again, kind, relation))
-    return [Finding("fixed tape", 0, True, "neighbours look the same under one tape of answers"), *found]
+    # Not only neighbours: once the answers are fixed, any two sets look the same.
+    where = difference(watched.learn(far(watched.made)), seen)
+    said = f"with all records white and of one class, under the same tape of answers, this differs: {where}"
+    return [Finding("fixed tape", 0, where is None, said if where else "all sets look the same under one tape"), *found]
 
 
 def _longer(watched: Watching) -> list[Finding]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -131,6 +131,31 @@ def everyone(asked: Asked, plan: Plan, made: Made, query: Any = None) -> Tensor:
     return inner.sums.total(asked.name, query, placed, len(units), asked.public)
 
 
+@dataclass(frozen=True, eq=False)
+class _Nothing:
+    """A question with the bound and the answer of another, to which every record adds nothing."""
+
+    query: Any
+    by_class: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, query: Any) -> Any:
+        """Of sums; other questions are not put where there are no data."""
+        if isinstance(query, BoundedSum):
+            return replace(query, contribution=lambda images, *_: images.new_zeros(len(images), *query.shape))
+        return query if isinstance(query, BatchValue) else cls(query)
+
+    @property
+    def bound(self) -> Any:
+        return self.query.bound
+
+    def answer_shape(self, classes: int) -> tuple[int, ...]:
+        return tuple(self.query.answer_shape(classes))
+
+    def total(self, images: Tensor, labels: Tensor, *public: Any, there: Tensor | None = None) -> Tensor:
+        return torch.zeros(self.answer_shape(0), dtype=torch.float64, device=images.device)
+
+
 class Around:
     """Barriers around one crossing, opened for repetition."""
 
@@ -155,13 +180,18 @@ class Around:
         return (torch.round(total / grid) * grid).cpu().numpy()
 
     def release(self, made: Made | None) -> Array:
-        """The noisy answer."""
-        barrier = self._blind if made is None else self._barrier(made)
-        return barrier.release(self._asked.name, self._asked.query, *self._asked.public).cpu().numpy()
+        """The noisy answer; without data, to a question of the same shape that takes no time."""
+        if made is None:
+            return self._noise(self._blind)
+        answer = self._barrier(made).release(self._asked.name, self._asked.query, *self._asked.public)
+        return answer.cpu().numpy()
 
     def anew(self) -> Array:
         """Noise of a barrier that was just made."""
-        return self._barrier(None).release(self._asked.name, self._asked.query, *self._asked.public).cpu().numpy()
+        return self._noise(self._barrier(None))
+
+    def _noise(self, blind: Barrier) -> Array:
+        return blind.release(self._asked.name, _Nothing.of(self._asked.query), *self._asked.public).cpu().numpy()
 
     def projected(self, exact: Array, direction: Array, n: int) -> Array:
         """Draws along a direction."""

@@ -151,6 +151,11 @@ def without_unit(made: Made, unit: int) -> Made:
     return Made(made.images[~gone], made.labels[~gone], persons, np.delete(made.units, unit))
 
 
+def far(made: Made) -> Made:
+    """Records that have nothing in common with these."""
+    return replace(made, images=np.full_like(made.images, 255), labels=np.zeros_like(made.labels))
+
+
 def neighbours(made: Made, spec: DataSpec, seed: int) -> Iterator[tuple[str, Relation, Made]]:
     """One unit made another, and one removed."""
     other = with_unit(made, CHANGED, "zero", spec, np.random.default_rng(seed))

@@ -33,6 +33,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     measured: ClassVar[tuple[str, ...]] = ()  # settings that fix what was measured; a refit cannot change them
+    audit_side: ClassVar[int] = 16  # pixels of a side of the made-up images that `synthesize` audits on, at most
     stand_ins: ClassVar[tuple[str, ...]] = ()  # settings that name a public network, for which `small` takes another
 
     @abstractmethod

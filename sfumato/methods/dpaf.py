@@ -94,6 +94,7 @@ class DPAF(Method):
     bfloat16: bool = False
 
     name: ClassVar[str] = "dpaf"
+    audit_side: ClassVar[int] = 8
 
     def __post_init__(self) -> None:
         allocation.check(self)

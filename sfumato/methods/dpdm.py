@@ -84,6 +84,7 @@ class DPDM(Method):
     draft_steps: int = 1000
 
     name: ClassVar[str] = "dpdm"
+    audit_side: ClassVar[int] = 8
 
     def __post_init__(self) -> None:
         counts = ("steps", "batch", "copies", "width", "depth", "blocks", "patch", "evaluations", "public_batch",
