@@ -1,6 +1,6 @@
 """Ways that only large runs take, forced upon small ones: what size decides must not go unseen.
 
-Blocks of parts that do not fit and are put on a disk; pages of two records; the other form of a gradient's norm; two
+Blocks of parts that do not fit and are put on a disk; pages of a few records; the other form of a gradient's norm; two
 ranks; noise drawn on the device. Sums must come out as they do by the usual ways, and neighbours may move them no more.
 """
 
@@ -28,7 +28,7 @@ from sfumato.privacy.inside import Sums
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Plan
 
-ROWS, STEPS = 2, 2  # of a page, and of training
+ROWS, STEPS = 5, 2  # of a page, and of training
 BLOCK = 2  # parts in a block
 ROUNDING = 1e-3  # of the sensitivity, by which sums may differ between two right ways
 DRAWS = 3000  # of noise on a device, each with a key of its own
@@ -44,6 +44,7 @@ def forced() -> Iterator[None]:
             "sfumato.audit.watch.MICROBATCH": ROWS,
             "sfumato.audit.watch.STEPS": STEPS,
             "sfumato.audit.watch.USES": STEPS,
+            "sfumato.measure.gradients.ROOM": 1,  # rows that are formed come one by one
             "sfumato.privacy.shelf._free": lambda device: 0.0,
             "sfumato.measure.ghost.gram": lambda sizes: not usual(sizes),
             "sfumato.privacy.held.Parts._open": lambda parts, key, block: opening(parts, key, min(block, BLOCK)),

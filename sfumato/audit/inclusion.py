@@ -26,19 +26,25 @@ from sfumato.privacy.plan import Plan
 from sfumato.types import Unit
 
 Members = NDArray[np.int64]
+RECORDS = 2  # of a person
 SEEN = 30  # appearances of all units together that are expected in an event, at least
 EVENTS = 400  # in which few records are followed one by one
 FEW, FEWEST = 300, 1 / 300  # records that are followed, and the rate below which there are no more of them
+REPLAYED = 8  # events that are drawn again under one seed
+ORDERED = 12  # events whose places are looked at
 TURNS = 300  # in which all crossings are asked, one after the other
 
 
 class _Numbered:
-    """Pixels that are the number of their record, in four bytes; a blank place has none."""
+    """Pixels that are the number of their record, times a step, in four bytes; a blank place has none."""
 
     shape = (1, 1, 4)
 
+    def __init__(self, step: int = 1) -> None:
+        self._step = step
+
     def read(self, rows: Any) -> np.ndarray:
-        numbers = (np.asarray(rows) + 1).astype("<u4")
+        numbers = (np.asarray(rows) * self._step + 1).astype("<u4")
         return np.ascontiguousarray(numbers).view(np.uint8).reshape(-1, *self.shape)
 
     def close(self) -> None:
@@ -48,7 +54,7 @@ class _Numbered:
 def _numbers(images: Tensor) -> Members:
     flat = images.double().mul(255).round().to(torch.uint8).reshape(-1, 4).cpu().numpy()
     found = np.ascontiguousarray(flat).view("<u4").ravel().astype(np.int64) - 1
-    return found[found >= 0]
+    return found[found >= 0] // RECORDS
 
 
 @dataclass(eq=False)
@@ -57,18 +63,23 @@ class _Ear:
 
     bound: AnyBound
     heard: list[Members] = field(default_factory=list)
+    rows_of_pages: set[int] = field(default_factory=set)
     by_class: ClassVar[bool] = False
 
     def answer_shape(self, classes: int) -> tuple[int, ...]:
         return (1,)
 
     def rows(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
-        self.heard.append(_numbers(images))
+        self._hear(images)
         return torch.zeros(len(images), 1, dtype=torch.float64)
 
     def total(self, images: Tensor, labels: Tensor, *public: Any, there: Tensor | None = None) -> Tensor:
-        self.heard.append(_numbers(images))
+        self._hear(images)
         return torch.zeros(1, dtype=torch.float64)
+
+    def _hear(self, images: Tensor) -> None:
+        self.heard.append(_numbers(images))
+        self.rows_of_pages.add(len(images))
 
     @property
     def query(self) -> Any:
@@ -85,8 +96,12 @@ class Listening:
 
     def __init__(self, plan: Plan, units: int) -> None:
         self._plan, self.units = opened(plan), units
-        persons = np.arange(units) if plan.data.unit is Unit.PERSON else None
-        inside = Records(_Numbered(), np.zeros(units, np.int64), persons, np.zeros((units, 32), np.uint8))  # type: ignore[arg-type]
+        persons = np.repeat(np.arange(units), RECORDS)
+        labels, digests = np.zeros(len(persons), np.int64), np.zeros((len(persons), 32), np.uint8)
+        if plan.data.unit is Unit.PERSON:
+            inside = Records(_Numbered(), labels, persons, digests)  # type: ignore[arg-type]
+        else:
+            inside = Records(_Numbered(RECORDS), labels[:units], None, digests[:units])  # type: ignore[arg-type]
         self._barrier = Barrier(PrivateImages(plan.data, inside), plan.data, Ledger(self._plan), microbatch=1 << 20)
         self._ears = {name: _Ear(crossing.bound) for name, crossing in plan.crossings.items()}
 
@@ -95,7 +110,12 @@ class Listening:
         ear = self._ears[name]
         ear.heard.clear()
         self._barrier.release(name, ear.query)
-        return np.concatenate([np.zeros(0, np.int64), *ear.heard])
+        found = np.concatenate([np.zeros(0, np.int64), *ear.heard])
+        return np.array(list(dict.fromkeys(found.tolist())), dtype=np.int64)  # a person once, in the order of places
+
+    def shapes(self, name: str) -> set[int]:
+        """How many rows the pages had on which a crossing was asked."""
+        return self._ears[name].rows_of_pages
 
 
 def inclusion_of(name: str, plan: Plan) -> Inclusion:
@@ -116,6 +136,7 @@ def singly(plan: Plan) -> Iterator[Finding]:
         yield _each(name, rate, few.units, drawn)
         yield _empty(name, rate, few.units, drawn)
         yield _seeded(name, rate, plan)
+        yield _places(name, rate, plan)
 
 
 def _each(name: str, rate: float, units: int, drawn: list[Members]) -> Finding:
@@ -138,10 +159,24 @@ def _seeded(name: str, rate: float, plan: Plan) -> Finding:
     for _ in range(2):
         with seeded(0):
             listening = Listening(plan, max(200, int(np.ceil(SEEN / rate))))
-            seen.append([listening.members(name) for _ in range(3)])
+            seen.append([listening.members(name) for _ in range(REPLAYED)])
     same = all(np.array_equal(np.sort(a), np.sort(b)) for a, b in zip(*seen, strict=True))
-    said = "the same user seed repeats who takes part" if same else "who takes part has no public seed"
-    return Finding("inclusion replay", 0, not same, f"'{name}': {said}")
+    sizes = all(len(a) == len(b) for a, b in zip(*seen, strict=True))
+    said = "who takes part" if same else "how many take part"
+    said = f"the same user seed repeats {said}" if same or sizes else "who takes part has no public seed"
+    return Finding("inclusion replay", 0, not (same or sizes), f"'{name}': {said}")
+
+
+def _places(name: str, rate: float, plan: Plan) -> Finding:
+    """One public shape whatever is drawn, and places that have nothing to do with the order of the file."""
+    listening = Listening(plan, max(200, int(np.ceil(SEEN / rate))))
+    drawn = [d for d in (listening.members(name) for _ in range(ORDERED)) if len(d) >= 8]
+    in_order = sum(bool((np.diff(d) > 0).all()) for d in drawn)
+    shapes = len(listening.shapes(name))
+    fixed = isinstance(plan.crossings[name].bound, Ball) or shapes <= 1
+    said = f"'{name}': {shapes} shapes of pages, {in_order} of {len(drawn)} samples in the order of the file"
+    free = isinstance(plan.crossings[name].bound, Ball) or in_order <= len(drawn) // 2
+    return Finding("places", 0, fixed and free, said)
 
 
 def across(plan: Plan) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ from sfumato.accounting.budget import Budget
 from sfumato.audit.alike import alike
 from sfumato.audit.report import Report
 from sfumato.audit.subject import Finding
-from sfumato.audit.watch import MICROBATCH, STEPS, Made, Told, listening, made_up, neighbours
+from sfumato.audit.watch import MICROBATCH, STEPS, Made, Told, far, listening, made_up, neighbours
 from sfumato.data.private import records
 from sfumato.privacy.inside import Inside, Query
 from sfumato.privacy.ledger import Ledger
@@ -36,6 +36,7 @@ from sfumato.types import DataSpec, Unit
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
 COUNT = 12  # images in a release
 UNITS = 24
+HIDDEN = ("questions", "ledgers")  # what nobody sees of a selection
 JUDGED = 60  # images by which a run of a selection is judged
 
 Flow = Callable[[Any, Run, Path], Any]
@@ -97,7 +98,7 @@ def check_tune(
 
     plan = plan_selection([method], spec, budget, runs)[0]
     with patch("sfumato.tune.plan_selection", lambda *_: [plan]):
-        rows = [*compared("tune --private", flow, spec, seed, counts=(1, 3))]
+        rows = [*compared("tune --private", flow, spec, seed, counts=(3, 1))]
     return Report("tune --private", (*rows, *_asked(plan, SCORE, method, seed)))
 
 
@@ -144,18 +145,31 @@ def compared(verb: str, flow: Flow, spec: DataSpec, seed: int, counts: tuple[int
     if "error" in usual:
         yield Finding(f"{verb}: flow", 0, False, f"it ended with {usual['error']}"[:300])
         return
-    others = [(f"one unit {kind}", other, counts[0]) for kind, _, other in neighbours(made, spec, seed)]
-    others += [(f"{count} hidden runs", made, count) for count in counts[1:]]
-    for kind, other, count in others:
-        again = _left(flow, other, spec, seed, count)
+    if usual["ledgers"] != counts[0]:
+        said = f"{usual['ledgers']} runs were made under one reservation that is for {counts[0]}"
+        yield Finding(f"{verb}: flow", 0, False, said)
+    others = [(f"one unit {kind}", other) for kind, _, other in neighbours(made, spec, seed)]
+    others.append(("all records white and of one class", far(made)))
+    for kind, other in others:
+        again = _left(flow, other, spec, seed, counts[0])
         differing = [what for what in usual.keys() | again.keys() if not alike(usual.get(what), again.get(what))]
         said = f"with {kind}, under one tape, this differs: {', '.join(sorted(differing))}"
         yield Finding(f"{verb}: flow", 0, not differing, said if differing else f"with {kind} nothing else leaves")
+    if len(counts) > 1:
+        yield _hidden(verb, flow, made, spec, seed, counts)
 
 
-def _left(flow: Flow, made: Made, spec: DataSpec, seed: int, count: int) -> dict[str, Any]:
-    """All that leaves one run of a flow: what it returns, shows, says and writes."""
-    with tempfile.TemporaryDirectory() as folder, on_tape(made, count), listening() as heard:
+def _hidden(verb: str, flow: Flow, made: Made, spec: DataSpec, seed: int, counts: tuple[int, ...]) -> Finding:
+    """The number of hidden runs does not show, where all of them have the same answers."""
+    one, two = (_left(flow, made, spec, seed, count, alike_runs=True) for count in counts)
+    differing = [w for w in one.keys() | two.keys() if w not in HIDDEN and not alike(one.get(w), two.get(w))]
+    said = f"with {counts[1]} hidden runs in place of {counts[0]} this differs: {', '.join(sorted(differing))}"
+    return Finding(f"{verb}: hidden runs", 0, not differing, said if differing else "their number does not show")
+
+
+def _left(flow: Flow, made: Made, spec: DataSpec, seed: int, count: int, alike_runs: bool = False) -> dict[str, Any]:
+    """All that leaves one run of a flow: what it returns, shows, says and writes; and what it asks."""
+    with tempfile.TemporaryDirectory() as folder, on_tape(made, count, alike_runs), listening() as heard:
         place, left = Path(folder), {}
         run = Run(device="cpu", seed=seed, microbatch=MICROBATCH, progress=Recorder(), most=STEPS)
         try:
@@ -163,6 +177,7 @@ def _left(flow: Flow, made: Made, spec: DataSpec, seed: int, count: int) -> dict
         except Exception as error:
             left["error"] = f"{type(error).__name__}: {error}".replace(folder, "")
         left["progress"] = run.progress.lines  # type: ignore[attr-defined]
+        left |= {"questions": [name for name, _ in _HEARD], "ledgers": len(_BOOKS)}
         left |= {f"file {p.relative_to(place)}": _content(p) for p in _written(place)}
     return left | {what: said.replace(folder, "") if isinstance(said, str) else said for what, said in heard.items()}
 
@@ -184,8 +199,13 @@ def _content(path: Path) -> Any:
 class Taped:
     """Behind a barrier: a real one that works for nothing, and answers that come from the tape alone."""
 
-    def __init__(self, names: np.ndarray, data: Any, spec: DataSpec, ledger: Ledger, **how: Any) -> None:
+    def __init__(
+        self, names: np.ndarray, alike_runs: bool, data: Any, spec: DataSpec, ledger: Ledger, **how: Any
+    ) -> None:
         self.spec, self.ledger = spec, ledger
+        if not any(book is ledger for book in _BOOKS):
+            _BOOKS.append(ledger)
+        self._number = 0 if alike_runs else len(_BOOKS)
         self._real = Inside(data, spec, ledger, **how | {"lot": Told(names), "heard": self._hear})
         self.noise, self.sums, self.exact = self._real.noise, self._real.sums, []
         self.hold, self.train = self._real.hold, self._real.train
@@ -196,7 +216,7 @@ class Taped:
     def release(self, name: str, query: Query, *public: Any) -> torch.Tensor:
         """As the real one does, but for the answer."""
         answer, crossing = self._real.release(name, query, *public), self.ledger.plan.crossings[name]
-        random = np.random.default_rng([self.ledger.used[name], *name.encode()])
+        random = np.random.default_rng([self._number, self.ledger.used[name], *name.encode()])
         told = torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape)).to(answer)
         told = torch.round(told / crossing.bound.grid) * crossing.bound.grid
         self.ledger.answered(name, told)
@@ -204,10 +224,11 @@ class Taped:
 
 
 _HEARD: list[tuple[str, torch.Tensor]] = []  # exact sums of the last flow
+_BOOKS: list[Ledger] = []  # and the ledgers of its runs
 
 
 @contextmanager
-def on_tape(made: Made, count: int = 1) -> Iterator[None]:
+def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[None]:
     """Barriers answer from one tape; secret draws of a selection are fixed; nothing is audited or rehearsed again."""
     from sfumato.api import passed
 
@@ -215,10 +236,11 @@ def on_tape(made: Made, count: int = 1) -> Iterator[None]:
 
     def behind(data: Any, spec: DataSpec, ledger: Ledger, **how: Any) -> Taped:
         held = np.arange(0) if data is None else names if _units(data, spec) == len(names) else np.arange(1 << 20)
-        return Taped(held, data, spec, ledger, **how)
+        return Taped(held, alike_runs, data, spec, ledger, **how)
 
     nothing, audited = {"return_value": None}, {"return_value": passed("cpu")}
     _HEARD.clear()
+    _BOOKS.clear()
     with ExitStack() as stack, tempfile.TemporaryDirectory() as runs:
         for what, how in {
             "sfumato.privacy.barrier.Inside": {"new": behind},
