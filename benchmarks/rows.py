@@ -195,7 +195,7 @@ def step_time(name: str, device: str, steps: int) -> float:
     return 1000 * float(statistics.median(gaps))
 
 
-def compare(device: str, against: str | None, steps: int, turns: int = 3) -> dict[str, Any]:
+def compare(device: str, against: str | None, steps: int, turns: int) -> dict[str, Any]:
     """Step times of this version and of another, in turns."""
     folders = {"now": str(Path(__file__).resolve().parents[1])} | ({"before": against} if against else {})
     found: dict[str, Any] = {}
@@ -224,6 +224,7 @@ def main() -> None:
     parser.add_argument("--against")
     parser.add_argument("--one")
     parser.add_argument("--repeats", type=int, default=90)
+    parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.one:
@@ -234,7 +235,7 @@ def main() -> None:
     if given.device.startswith("cuda"):
         result["device"] = torch.cuda.get_device_name()
     if given.steps:
-        result["steps"] = compare(given.device, given.against, given.repeats)
+        result["steps"] = compare(given.device, given.against, given.repeats, given.turns)
     else:
         result["rows"] = []
         for line in rows(given.only, given.device):

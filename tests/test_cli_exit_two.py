@@ -20,6 +20,7 @@ from test_cli import call
 from test_contract import TINY
 
 from sfumato import api
+from sfumato.api import passed
 from sfumato.cli import VERBS
 from sfumato.errors import InputError
 from sfumato.evaluate.publish import publish_accuracy
@@ -252,7 +253,7 @@ def test_public_images_of_another_shape_spend_nothing(places, changes):
 def unaudited(monkeypatch) -> None:
     """An audit would meet the same fault, and refuse with a status of its own."""
     for module in ("sfumato.api", "sfumato.tune"):
-        monkeypatch.setattr(f"{module}.audit_first", lambda *_: None)
+        monkeypatch.setattr(f"{module}.audit_first", lambda *_: passed("cpu"))
 
 
 def short_of_memory(*_: object) -> Any:
@@ -309,7 +310,7 @@ def test_a_run_that_cannot_be_resumed_spends_nothing(places):
 
 def test_a_ledger_that_was_not_there_is_not_made(places, monkeypatch, tmp_path):
     monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "none.sqlite"))
-    monkeypatch.setattr("sfumato.api.audit_first", lambda *_: None)
+    monkeypatch.setattr("sfumato.api.audit_first", lambda *_: passed("cpu"))
     nothing_spent(*tiny("dpaf", places, conv1="public"))
     assert state()[0] is None
 

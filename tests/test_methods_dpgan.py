@@ -85,7 +85,7 @@ def test_every_switch_works(switch):
     net, images, run, _ = learn(DPGAN(**TINY | switch), load(arrays()))
     assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
-    assert ("critic" in run.kept) == ("keep_critic" in switch)
+    assert ("critic" in run.made) == ("keep_critic" in switch)
 
 
 def test_public_images_are_asked_for_where_they_are_needed():

@@ -86,8 +86,8 @@ def test_drawn_votes_have_the_probability_of_the_score():
 def test_the_student_sees_fake_images_alone():
     # Learning has no other argument: images and labels of fakes, and what was released about them.
     assert list(inspect.signature(Judged.learn).parameters) == ["self", "images", "labels", "real", "random"]
-    _, _, _, blind = learn(PATEGAN(**TINY), None)
-    assert blind.ledger.complete
+    _, _, run, _ = learn(PATEGAN(**TINY), None)
+    assert run.ledger.complete
 
 
 @pytest.mark.parametrize(

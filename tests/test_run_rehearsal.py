@@ -11,7 +11,7 @@ from made_up import arrays, box
 from test_contract import TINY
 
 from sfumato import DPMERF, Budget, DataSpec, InputError, Run, Unit
-from sfumato.api import budget_of, make_plan, rehearsed, synthesize
+from sfumato.api import budget_of, make_plan, passed, rehearsed, synthesize
 from sfumato.data.labels import LabelPrior
 from sfumato.data.private import Records
 from sfumato.data.public import PublicImages
@@ -106,7 +106,7 @@ def test_a_throw_away_ledger_needs_no_rehearsal(monkeypatch):
 
 
 def test_a_rehearsal_that_fails_leaves_no_trace(monkeypatch):
-    monkeypatch.setattr("sfumato.api.audit_first", lambda *_: None)
+    monkeypatch.setattr("sfumato.api.audit_first", lambda *_: passed("cpu"))
     monkeypatch.setattr(Barrier, "release", lambda *_: (_ for _ in ()).throw(MemoryError))
     with pytest.raises(InputError, match="--microbatch"):
         synthesize(DPMERF(features=20, steps=2), arrays(), Budget(1.0), Run(device="cpu"))

@@ -12,6 +12,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -133,8 +134,18 @@ def serve(ask: int, answer: int) -> None:
     """Answer questions until the other end is closed."""
     import torch
 
+    from sfumato.audit import watch
+
     torch.set_num_threads(1)
     hear, say = Connection(ask, writable=False), Connection(answer, readable=False)
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as own:
+        os.chdir(own)
+        watch.FILES = True
+        _answer(hear, say)
+        os.chdir("/")
+
+
+def _answer(hear: Connection, say: Connection) -> None:
     while True:
         try:
             data = hear.recv_bytes()

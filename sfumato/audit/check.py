@@ -87,6 +87,8 @@ class Watching:
         self.method, self.plan, self.random, self.seed = method, plan, random, seed
         self._public, self._device = public, device
         self.made = made_up(plan.data, random)
+        if device != "cpu":
+            self.learn(self.made)  # kernels that are built and tried when they are first used warn of it once
         self.seen = self.learn(self.made)
         if public is None and isinstance(self.seen.error, ValueError | TypeError | AttributeError):
             self._public = _public_images(plan.data)  # perhaps a method that needs some

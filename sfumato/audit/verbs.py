@@ -26,7 +26,6 @@ from sfumato.audit.alike import alike
 from sfumato.audit.report import Report
 from sfumato.audit.subject import Finding
 from sfumato.audit.watch import MICROBATCH, STEPS, Made, Told, far, listening, made_up, neighbours
-from sfumato.data.private import records
 from sfumato.privacy.inside import Inside, Query
 from sfumato.privacy.ledger import Ledger
 from sfumato.run.progress import Recorder
@@ -98,7 +97,7 @@ def check_tune(
 
     plan = plan_selection([method], spec, budget, runs)[0]
     with patch("sfumato.tune.plan_selection", lambda *_: [plan]):
-        rows = [*compared("tune --private", flow, spec, seed, counts=(3, 1))]
+        rows = [*compared("tune --private", flow, spec, seed, counts=(3, 1)), _chosen(SCORE, flow, spec, seed)]
     return Report("tune --private", (*rows, *_asked(plan, SCORE, method, seed)))
 
 
@@ -159,6 +158,21 @@ def compared(verb: str, flow: Flow, spec: DataSpec, seed: int, counts: tuple[int
         yield _hidden(verb, flow, made, spec, seed, counts)
 
 
+def _chosen(score: str, flow: Flow, spec: DataSpec, seed: int, count: int = 3) -> Finding:
+    """It is the released score that decides: where it speaks for another run, another one is released."""
+    made, found = made_up(spec, np.random.default_rng(seed), UNITS), []
+    for number in (1, count):
+        with patch.dict(_FAVOUR, {score: number}):
+            found.append(_left(flow, made, spec, seed, count).get("result"))
+    ok = not alike(*found)
+    said = (
+        "the run that the released score speaks for is taken"
+        if ok
+        else "another number than the released score decides"
+    )
+    return Finding("tune --private: choice", 0, ok, said)
+
+
 def _hidden(verb: str, flow: Flow, made: Made, spec: DataSpec, seed: int, counts: tuple[int, ...]) -> Finding:
     """The number of hidden runs does not show, where all of them have the same answers."""
     one, two = (_left(flow, made, spec, seed, count, alike_runs=True) for count in counts)
@@ -206,7 +220,9 @@ class Taped:
         if not any(book is ledger for book in _BOOKS):
             _BOOKS.append(ledger)
         self._number = 0 if alike_runs else len(_BOOKS)
-        self._real = Inside(data, spec, ledger, **how | {"lot": Told(names), "heard": self._hear})
+        self._real = Inside(data, spec, ledger, **how | {"heard": self._hear})
+        units = self._real.sums.units  # other data than the made-up ones are known by their order
+        self._real._lot = Told(names if units == len(names) else np.arange(units))
         self.noise, self.sums, self.exact = self._real.noise, self._real.sums, []
         self.hold, self.train = self._real.hold, self._real.train
 
@@ -218,6 +234,8 @@ class Taped:
         answer, crossing = self._real.release(name, query, *public), self.ledger.plan.crossings[name]
         random = np.random.default_rng([self._number, self.ledger.used[name], *name.encode()])
         told = torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape)).to(answer)
+        if name in _FAVOUR:
+            told = told.abs() * (1 if self._number == _FAVOUR[name] else -1) * torch.tensor([1, -1]).to(told)
         told = torch.round(told / crossing.bound.grid) * crossing.bound.grid
         self.ledger.answered(name, told)
         return told
@@ -225,6 +243,7 @@ class Taped:
 
 _HEARD: list[tuple[str, torch.Tensor]] = []  # exact sums of the last flow
 _BOOKS: list[Ledger] = []  # and the ledgers of its runs
+_FAVOUR: dict[str, int] = {}  # the run that a score speaks for
 
 
 @contextmanager
@@ -235,8 +254,7 @@ def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[No
     names = made.units
 
     def behind(data: Any, spec: DataSpec, ledger: Ledger, **how: Any) -> Taped:
-        held = np.arange(0) if data is None else names if _units(data, spec) == len(names) else np.arange(1 << 20)
-        return Taped(held, alike_runs, data, spec, ledger, **how)
+        return Taped(names, alike_runs, data, spec, ledger, **how)
 
     nothing, audited = {"return_value": None}, {"return_value": passed("cpu")}
     _HEARD.clear()
@@ -253,11 +271,6 @@ def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[No
             stack.enter_context(patch(what, **how))  # type: ignore[call-overload]
         stack.enter_context(patch.dict(os.environ, {"SFUMATO_RUNS": runs}))
         yield
-
-
-def _units(data: Any, spec: DataSpec) -> int:
-    inside = records(data)
-    return len(inside) if inside.persons is None else int(inside.persons.max(initial=-1)) + 1
 
 
 def _asked(plan: Any, name: str, method: Any, seed: int) -> list[Finding]:

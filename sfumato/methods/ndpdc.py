@@ -11,7 +11,7 @@ the public number of records times declared class weights, or a noisy histogram.
     >>> from sfumato import Budget, DataSpec
     >>> spec = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
     >>> round(NDPDC(steps=2000, batch=1000).plan(spec, Budget(epsilon=1)).facts["noise"], 2)
-    2.9
+    2.91
 """
 
 from __future__ import annotations

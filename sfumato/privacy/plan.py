@@ -18,7 +18,7 @@ from sfumato.privacy.mechanisms import Mechanism, mechanism_for
 from sfumato.privacy.samplers import Everyone, Sampler
 from sfumato.types import DataSpec
 
-MOVED = 2.0**-10  # of a bound: what a term may change by at another place; measured on a GPU, 2^-13 at most
+MOVED = 2.0**-10  # of a bound: what a term may change by at another place; measured on a GPU, 2^-12 at most
 CURVE_DELTAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 
 
