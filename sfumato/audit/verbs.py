@@ -30,7 +30,7 @@ from sfumato.privacy.inside import Inside, Query
 from sfumato.privacy.ledger import Ledger
 from sfumato.run.progress import Recorder
 from sfumato.run.run import Run
-from sfumato.types import DataSpec, Unit
+from sfumato.types import DataSpec, Images, Unit
 
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
 COUNT = 12  # images in a release
@@ -279,8 +279,6 @@ def _asked(plan: Any, name: str, method: Any, seed: int) -> list[Finding]:
     from sfumato.tune import _score
 
     images = made_up(replace(plan.data, unit=Unit.RECORD), np.random.default_rng(seed + 2), JUDGED)
-    from sfumato.types import Images
-
     return questioned(name, _score(Images(images.images, images.labels, plan.data.classes)), plan, seed)
 
 
