@@ -294,6 +294,7 @@ def _crossed(plan: Any, name: str, flow: Flow, seed: int) -> list[Finding]:
         gaps = [float((a - b).norm()) for a, b in zip(usual, again, strict=False)]
         moved, declared = max(gaps, default=0.0), plan.crossings[name].event(relation).sensitivity
         ok = len(usual) == len(again) == plan.crossings[name].times and moved <= declared * (1 + 1e-9)
+        ok = ok and all(book.plan.crossings[name] == plan.crossings[name] for book in _BOOKS)
         said = f"one unit {kind} moved {len(again)} sums by up to {moved:.4g}; declared {declared:.4g}, once"
         found.append(Finding(f"{name}: sums along a run", 0, ok, said))
     return found
