@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from sfumato import DPMERF, api, audit
+from sfumato import DPMERF, DataSpec, api, audit
 from sfumato.classify.classifier import Classifier
 
 TINY = DPMERF(features=20, steps=3, batch=4, latent=4, width=8)
@@ -30,6 +30,15 @@ def test_a_command_as_it_is_passes(check, subject):
     report = check(subject)
     assert report.verdict == "pass", report.failed
     assert len(report.rows) >= 3
+
+
+PRIVATE = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"), count_public=False)
+
+
+@pytest.mark.parametrize("check", [audit.check_synthesize, audit.check_publish], ids=["synthesize", "publish-accuracy"])
+def test_a_private_count_does_not_show(check):
+    report = check(TINY, spec=PRIVATE)
+    assert report.verdict == "pass", report.failed
 
 
 def test_a_document_with_a_private_number_is_caught():

@@ -107,7 +107,7 @@ def _query(net: nn.Module, numbers: np.ndarray, like: Images) -> BoundedSum:
     def votes(images: Tensor, labels: Tensor) -> Tensor:
         # Each row depends on its own image alone: the network is in evaluation mode.
         known = torch.from_numpy(numbers).to(labels)
-        right = net(images.expand(-1, wide, -1, -1)).argmax(1) == known[labels]
+        right = net(images.float().expand(-1, wide, -1, -1)).argmax(1) == known[labels]
         return torch.stack([~right, right], 1).double()
 
     return BoundedSum(votes, VOTE, (2,))

@@ -106,7 +106,7 @@ class Inside:
             return self.sums.value(name, query, units if self.ranks.owns(0) else units[:0], public)
         ordered = isinstance(crossing.sampler, Everyone) and self.spec.count_public
         placed = self._lot.placed(self._pages(crossing, ordered), units, ordered, self.noise)
-        return self.sums.total(name, query, self.ranks.share(placed), len(units), public)
+        return self.sums.total(name, query, self.ranks.share(placed), len(units), public, paced=ordered)
 
     def _pages(self, crossing: Crossing, ordered: bool) -> Pages:
         """From public facts: the expected number of units, and how many may be held at once."""
@@ -159,8 +159,13 @@ class Sums:
             return 0
         return len(self._starts) - 1 if self._by_person else len(self.data)
 
-    def total(self, name: str, query: Summable, pages: Units, units: int, public: tuple[Any, ...]) -> Tensor:
-        """The sum over the units on these pages, which are some of `units` in all."""
+    def total(
+        self, name: str, query: Summable, pages: Units, units: int, public: tuple[Any, ...], paced: bool = False
+    ) -> Tensor:
+        """The sum over the units on these pages, which are some of `units` in all.
+
+        Progress is told page by page where their number is public: a sample may need one more than another.
+        """
         total = torch.zeros(query.answer_shape(len(self._spec.classes)), dtype=torch.float64, device=self.device)
         # A query that sums by itself has slack for so many terms. Where the true count is far above the declared one
         # there may be more, and each is brought onto the grid by itself.
@@ -169,7 +174,9 @@ class Sums:
         self._tick(name, 0.0)
         for number, page in enumerate(pages):
             self._add(total, query, page, singly, public)  # a blank one too: an empty sample is computed like another
-            self._tick(name, (number + 1) / len(pages))
+            if paced:
+                self._tick(name, (number + 1) / len(pages))
+        self._tick(name, 1.0)
         return total
 
     @torch.no_grad()
