@@ -31,7 +31,7 @@ SEEN = 30  # appearances of all units together that are expected in an event, at
 EVENTS = 300  # in which few records are followed one by one
 FEW, FEWEST = 300, 1 / 300  # records that are followed, and the rate below which there are no more of them
 REPLAYED = 8  # events that are drawn again under one seed
-ORDERED = 12  # events whose places are looked at
+ORDERED = 40  # events whose places are looked at
 TURNS = 120  # in which all crossings are asked, one after the other
 
 
