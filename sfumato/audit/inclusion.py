@@ -22,6 +22,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import AnyBound, Ball, Bound, BoundedSum
 from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.pages import BLOCK
 from sfumato.privacy.plan import Plan
 from sfumato.types import Unit
 
@@ -31,7 +32,7 @@ SEEN = 30  # appearances of all units together that are expected in an event, at
 EVENTS = 300  # in which few records are followed one by one
 FEW, FEWEST = 300, 1 / 300  # records that are followed, and the rate below which there are no more of them
 REPLAYED = 8  # events that are drawn again under one seed
-ORDERED = 40  # events whose places are looked at
+ORDERED = 20  # events whose places are looked at
 TURNS = 120  # in which all crossings are asked, one after the other
 
 
@@ -169,7 +170,7 @@ def _seeded(name: str, rate: float, plan: Plan) -> Finding:
 
 def _places(name: str, rate: float, plan: Plan) -> Finding:
     """One public shape whatever is drawn, and places that have nothing to do with the order of the file."""
-    listening = Listening(plan, max(200, int(np.ceil(SEEN / rate))))
+    listening = Listening(plan, max(8, round(2 * BLOCK / rate)))  # numbers on either side of a whole block
     drawn = [d for d in (listening.members(name) for _ in range(ORDERED)) if len(d) >= 8]
     in_order = sum(bool((np.diff(d) > 0).all()) for d in drawn)
     shapes = len(listening.shapes(name))
