@@ -102,7 +102,7 @@ def test_what_goes_wrong_gets_one_sentence_with_a_remedy(error, words):
 def test_a_throw_away_ledger_needs_no_rehearsal(monkeypatch):
     monkeypatch.setattr("sfumato.api.rehearsed", lambda *_, **__: pytest.fail("nothing is at stake"))
     method = DPMERF(features=20, steps=2, batch=4, latent=4, width=8)
-    synthesize(method, "digits", Budget(1.0), Run(device="cpu"), count=2)
+    assert len(synthesize(method, "digits", Budget(1.0), Run(device="cpu"), count=2).images) == 2
 
 
 def test_a_rehearsal_that_fails_leaves_no_trace(monkeypatch):
