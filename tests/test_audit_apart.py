@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from sfumato import DPMERF, Budget, DataSpec
 from sfumato.audit import apart
+from sfumato.data.public import PublicImages
 from sfumato.errors import AuditFailed
+from sfumato.types import Images
 
 pytestmark = pytest.mark.audited
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
@@ -48,3 +51,10 @@ def test_large_images_are_looked_at_smaller():
     large = DataSpec("made up", 60, (3, 64, 64), ("0", "1"))
     assert apart._looked_at(TINY, TINY.plan(large, Budget(2.0))).data.shape == (3, 16, 16)
     assert apart._looked_at(TINY, TINY.plan(SPEC, Budget(2.0))).data.shape == (1, 8, 8)
+
+
+def test_public_images_are_looked_at_as_small_as_the_records():
+    pixels = np.zeros((4, 1, 28, 28), np.uint8)
+    public = PublicImages(Images(pixels, np.zeros(4, np.int64)), "made up")
+    assert apart._cut(public, (1, 28, 28), (1, 16, 16)).images.pixels.shape == (4, 1, 16, 16)
+    assert apart._cut(public, (1, 8, 8), (1, 8, 8)) is public and apart._cut(None, (1, 8, 8), (1, 8, 8)) is None

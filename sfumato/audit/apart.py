@@ -109,8 +109,9 @@ def examined(method: Any, plan: Any, public: Any, verb: str, device: str) -> Rep
 
     whole = {"synthesize": verbs.check_synthesize, "train-classifier": verbs.check_classifier,
              "tune": verbs.check_tune}[verb]  # fmt: skip
+    plan, shape = _looked_at(method, plan), plan.data.shape
+    public = _cut(public, shape, plan.data.shape)
     options = {"public": public} if verb == "synthesize" else {}
-    plan = _looked_at(method, plan)
     inner = level0(method, plan.data, plan.budget, plan=plan, public=public, device=device)
     if not all(row.ok for row in inner.rows):
         return inner
@@ -128,6 +129,14 @@ def _looked_at(method: Any, plan: Any) -> Any:
         return method.plan(replace(plan.data, shape=small), plan.budget)
     except ValueError:  # too small for these settings
         return plan
+
+
+def _cut(public: Any, shape: tuple[int, ...], small: tuple[int, ...]) -> Any:
+    """Public images as small as the made-up ones; those of another shape than the data are left for the method."""
+    if public is None or public.images.pixels.shape[1:] != shape:
+        return public
+    pixels = public.images.pixels[:, :, : small[1], : small[2]]
+    return replace(public, images=replace(public.images, pixels=pixels))
 
 
 def serve(ask: int, answer: int) -> None:

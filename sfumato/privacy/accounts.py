@@ -114,14 +114,14 @@ class Accounts:
                 raise OverBudget(f"{_why_not(db, run, token)} Start a new run instead.")
 
     def begin(self, run: str, token: str) -> None:
-        """Mark durably that records are about to be read; from here on nothing is given back. May be repeated.
+        """Mark durably that something is about to cross; from here on nothing is given back. May be repeated.
 
         Refused where the reservation was given back or taken over meanwhile, in the transaction that would mark it.
         """
         query = "UPDATE runs SET status = 'begun' WHERE run = ? AND token = ? AND status IN ('reserved', 'begun')"
         with self._store.writing() as db:
             if db.execute(query, (run, token)).rowcount != 1:
-                raise OverBudget(f"{_why_not(db, run, token)} Nothing was read; start a new run.")
+                raise OverBudget(f"{_why_not(db, run, token)} Nothing crossed; start a new run.")
 
     def give_back(self, run: str, token: str) -> bool:
         """Return a reservation that nothing crossed; False where a crossing may have been made, or another holds it.
@@ -134,7 +134,7 @@ class Accounts:
             return db.execute(query, (run, token)).rowcount == 1
 
     def unbegun(self) -> list[str]:
-        """Runs that are reserved and have read nothing: of living processes, or of some that were killed."""
+        """Runs that are reserved and from which nothing crossed: of living processes, or of some that were killed."""
         with self._store.reading() as db:
             return [run for (run,) in db.execute("SELECT run FROM runs WHERE status = 'reserved' ORDER BY rowid")]
 

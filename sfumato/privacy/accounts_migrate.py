@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato.accounting.gaussian import epsilon_of
 
-# reserved: charged, and no record was read; begun: a crossing may have been made; committed: finished; returned: given
+# reserved: charged, and nothing crossed; begun: a crossing may have been made; committed: finished; returned: given
 # back while it was reserved, so that it stays in the history and counts no more.
 RUNS = """(
     run TEXT PRIMARY KEY, time TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL, method TEXT NOT NULL,
