@@ -297,7 +297,7 @@ def test_dp_merf_stays_under_its_ceiling(digits, tmp_path, monkeypatch):
     found = attacks(release, members, others, samples=1500, limit=300, device="cpu")
     assert set(found["attacks"]) == set(KINDS) and found["verdict"] == scores.BELOW and found["above"] == []
     for kind, told in found["attacks"].items():
-        assert told["verdict"] == scores.BELOW and told["auc"].low < found["ceiling"]["auc"], kind
+        assert told["verdict"] == scores.BELOW, kind  # corrected for the number of attacks; a single interval is not
         assert told["epsilon_lower"] <= release.statement["guarantee"]["epsilon"], kind
 
 
