@@ -24,9 +24,11 @@ Row = dict[str, Any]
 
 def timed(name: str, limit: float | None, work: Callable[[], str]) -> Row:
     """One row: what was done, how long it took, what was allowed and what came out."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall = time.perf_counter()
+    cpu = time.process_time()
     result = work()
-    seconds, used = time.perf_counter() - wall, time.process_time() - cpu
+    seconds = time.perf_counter() - wall
+    used = time.process_time() - cpu
     return {
         "what": name,
         "seconds": round(seconds, 3),
@@ -60,7 +62,8 @@ def calibrations() -> list[Row]:
     from sfumato.accounting.calibrate import noise_within
     from sfumato.accounting.events import Event
 
-    add, replace = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+    add = Relation.ADD_REMOVE
+    replace = Relation.REPLACE_ONE
 
     def dp_sgd(relation: Relation, rate: float, times: int, nu: float) -> list[Event]:
         return [Event("gaussian", nu, 1.0 if relation is add else 2.0, 1.0, relation, rate, times)]

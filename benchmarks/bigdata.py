@@ -18,7 +18,9 @@ import zipfile
 from pathlib import Path
 
 SIZES = (20_000, 200_000)
-PARTS, PIXELS, CHUNK = 4000, 64, 2000
+PARTS = 4000
+PIXELS = 64
+CHUNK = 2000
 
 
 def write(path: Path, n: int) -> None:
@@ -81,8 +83,12 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as place:
         for n in SIZES:
-            done = subprocess.run([sys.executable, "-m", "benchmarks.bigdata", "--one", place, str(n)],
-                                  capture_output=True, text=True, check=True)  # fmt: skip
+            done = subprocess.run(
+                [sys.executable, "-m", "benchmarks.bigdata", "--one", place, str(n)],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             rows.append(json.loads(done.stdout))
     if "--json" in sys.argv:
         print(json.dumps(rows))

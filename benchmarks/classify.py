@@ -59,7 +59,8 @@ class Cell:
         """As planned for the budget; then with another noise or, for a trial, fewer steps."""
         epsilon = WITHOUT if math.isinf(self.epsilon) else self.epsilon
         made = self.classifier.plan(spec, Budget(epsilon))
-        taken, sigma = min(made.facts["steps"], steps or 10**9), made.facts["sigma"] * self.noise
+        taken = min(made.facts["steps"], steps or 10**9)
+        sigma = made.facts["sigma"] * self.noise
         if (taken, sigma) == (made.facts["steps"], made.facts["sigma"]):
             return made
         return replace(self.classifier.plan_at(spec, Budget(epsilon), max(sigma, NOTHING), taken), paper=made.paper)
@@ -83,9 +84,12 @@ def control() -> Iterator[Cell]:
         sparse, dense = (topagg.make(topagg.topagg("mnist", epsilon, kind)) for kind in (k, 1.0))
         found = topagg.CONTROL_FOUND[epsilon]
         for kind, classifier, noise in (
-            ("topk-full-noise", sparse, 1 / math.sqrt(k)), ("topagg", sparse, 1.0), ("topk-sgd", sparse, 0.0),
-            ("gm-dp", dense, 1.0), ("clipped-sgd", dense, 0.0),
-        ):  # fmt: skip
+            ("topk-full-noise", sparse, 1 / math.sqrt(k)),
+            ("topagg", sparse, 1.0),
+            ("topk-sgd", sparse, 0.0),
+            ("gm-dp", dense, 1.0),
+            ("clipped-sgd", dense, 0.0),
+        ):
             yield Cell(f"table10-{kind}-{epsilon:g}", classifier, epsilon, noise, found.get(kind))
 
 
@@ -93,7 +97,8 @@ class Rows:
     """Features of public images, in the place of pixels; the barrier divides by 255."""
 
     def __init__(self, features: np.ndarray) -> None:
-        self._features, self.shape = features, (1, 1, features.shape[1])
+        self._features = features
+        self.shape = (1, 1, features.shape[1])
 
     def read(self, rows: Any) -> np.ndarray:
         """Some of them."""
@@ -122,7 +127,8 @@ class Pixels:
     """Images as they are."""
 
     def __init__(self, pixels: np.ndarray) -> None:
-        self._pixels, self.shape = pixels, pixels.shape[1:]
+        self._pixels = pixels
+        self.shape = pixels.shape[1:]
 
     def read(self, rows: Any) -> np.ndarray:
         """Some of them."""
@@ -136,14 +142,16 @@ class Bench:
     """Training and test images of one set, with the fixed features that cells have in common."""
 
     def __init__(self, data: str, device: str, records: int | None) -> None:
-        self.name, self.device = data.split(":")[0], Run(device=device).device
+        self.name = data.split(":")[0]
+        self.device = Run(device=device).device
         parts = [load_public(data, "a public set", split=split).images for split in ("train", "test")]
         self.train, self.test = (Images(p.pixels[:records], p.labels[:records], p.classes) for p in parts)
         self._made: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def ready(self, classifier: Classifier) -> tuple[Classifier, PrivateImages, torch.Tensor]:
         """The classifier with the box to train on and the test inputs; fixed features are computed once."""
-        labels, classes = self.train.labels, self.train.classes
+        labels = self.train.labels
+        classes = self.train.classes
         if classifier.network not in ("scattering", "features"):
             test = torch.from_numpy(self.test.pixels).float() / 255
             return classifier, boxed(Pixels(self.train.pixels), labels, self.name, classes), test
@@ -165,18 +173,29 @@ class Bench:
     def row(self, cell: Cell, steps: int | None, runs: list[tuple[float, float]]) -> dict[str, Any]:
         """What is kept of a cell, all its seeds together."""
         spec = DataSpec(self.name, len(self.train), self.train.pixels.shape[1:], self.train.classes, public=True)
-        classifier, plan, noisy = cell.classifier, cell.plan(spec, steps), cell.noise > 0
+        classifier = cell.classifier
+        plan = cell.plan(spec, steps)
+        noisy = cell.noise > 0
         found = [accuracy for accuracy, _ in runs]
         return {
-            "name": cell.name, "epsilon": cell.epsilon if math.isfinite(cell.epsilon) else None, "k": classifier.k,
-            "by": classifier.by, "network": classifier.network, "sigma": plan.facts["sigma"] if noisy else 0.0,
-            "steps": plan.facts["steps"], "rate": plan.events()[0].rate, "clip": classifier.clip,
+            "name": cell.name,
+            "epsilon": cell.epsilon if math.isfinite(cell.epsilon) else None,
+            "k": classifier.k,
+            "by": classifier.by,
+            "network": classifier.network,
+            "sigma": plan.facts["sigma"] if noisy else 0.0,
+            "steps": plan.facts["steps"],
+            "rate": plan.events()[0].rate,
+            "clip": classifier.clip,
             "epsilon_spent": plan.epsilon() if noisy else None,
             "paper_epsilon": plan.paper["epsilon"] if noisy else None,
             "dpdl_epsilon": plan.paper["dpdl"] if noisy else None,
-            "accuracy": float(np.mean(found)), "std": float(np.std(found, ddof=1)) if len(found) > 1 else None,
-            "values": found, "published": cell.published, "seconds": [seconds for _, seconds in runs],
-        }  # fmt: skip
+            "accuracy": float(np.mean(found)),
+            "std": float(np.std(found, ddof=1)) if len(found) > 1 else None,
+            "values": found,
+            "published": cell.published,
+            "seconds": [seconds for _, seconds in runs],
+        }
 
     @torch.no_grad()
     def _accuracy(self, net: torch.nn.Module, test: torch.Tensor) -> float:
@@ -211,7 +230,9 @@ def main() -> None:
     ask.add_argument("--records", type=int)
     ask.add_argument("--out", required=True)
     given = ask.parse_args()
-    place, rows, chosen = Path(given.out), list[dict[str, Any]](), list[Cell]()
+    place = Path(given.out)
+    rows = list[dict[str, Any]]()
+    chosen = list[Cell]()
     for cell in (c for c in cells(given.table) if not given.only or c.name in given.only):
         public = {"features": given.features, "weights": given.weights}
         changed = replace(cell.classifier, **public) if cell.classifier.network == "features" else cell.classifier
@@ -226,9 +247,11 @@ def main() -> None:
             shown = ("name", "accuracy", "std", "published", "steps", "seconds")
             print(json.dumps({k: rows[-1][k] for k in shown}), flush=True)
             here = platform.processor() or platform.machine()
-            what = {"command": command("benchmarks.classify"),
-                    "machine": torch.cuda.get_device_name() if bench.device.startswith("cuda") else here,
-                    "trial": bool(given.steps or given.records)}  # fmt: skip
+            what = {
+                "command": command("benchmarks.classify"),
+                "machine": torch.cuda.get_device_name() if bench.device.startswith("cuda") else here,
+                "trial": bool(given.steps or given.records),
+            }
             place.write_text(json.dumps({**what, "rows": rows}, indent=1) + "\n")
 
 

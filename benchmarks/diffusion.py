@@ -39,9 +39,19 @@ Step = Callable[[], Any]
 
 def network(method: DPDM, classes: int, device: str) -> DiffusionGenerator:
     """The recipe's, with weights that are not at their start, where half of them are zero."""
-    net = DiffusionGenerator((1, 28, 28), tuple(map(str, range(classes))), None, method.width,
-                             [2**i for i in range(method.depth)], method.blocks, method.attention, method.patch,
-                             method.sampler, method.evaluations, bfloat16=method.bfloat16).to(device)  # fmt: skip
+    net = DiffusionGenerator(
+        (1, 28, 28),
+        tuple(map(str, range(classes))),
+        None,
+        method.width,
+        [2**i for i in range(method.depth)],
+        method.blocks,
+        method.attention,
+        method.patch,
+        method.sampler,
+        method.evaluations,
+        bfloat16=method.bfloat16,
+    ).to(device)
     torch.manual_seed(0)
     with torch.no_grad():
         for p in net.parameters():
@@ -51,12 +61,11 @@ def network(method: DPDM, classes: int, device: str) -> DiffusionGenerator:
 
 def steps(method: DPDM, batch: int, device: str) -> dict[str, Step]:
     """The kinds of step, by name."""
-    net, loss, draw = (
-        network(method, 10, device),
-        method.loss(),
-        drawing(Run(device=device).generator, method.copies)(0),
-    )
-    images, labels = torch.rand(batch, 1, 28, 28).to(device), torch.randint(0, 10, (batch,)).to(device)
+    net = network(method, 10, device)
+    loss = method.loss()
+    draw = drawing(Run(device=device).generator, method.copies)(0)
+    images = torch.rand(batch, 1, 28, 28).to(device)
+    labels = torch.randint(0, 10, (batch,)).to(device)
     query = per_example(net, loss, method.clip, batch=batch, copies=method.copies, draw=draw, bfloat16=method.bfloat16)
 
     def plain() -> tuple[Tensor, ...]:
@@ -107,12 +116,17 @@ def main() -> None:
     sampling = min(timed(lambda: net.sample(given.sampled, seed=0), given.device) for _ in range(2))
     machine = torch.cuda.get_device_name() if given.device == "cuda" else platform.processor() or platform.machine()
     found = {
-        "command": command("benchmarks.diffusion"), "machine": machine, "torch": torch.__version__,
-        "records": given.batch, "copies": method.copies, "parameters": sum(p.numel() for p in net.parameters()),
-        "steps": {name: {"seconds": round(s, 5), "times plain": round(s / median["plain"], 2)}
-                  for name, s in median.items()},
+        "command": command("benchmarks.diffusion"),
+        "machine": machine,
+        "torch": torch.__version__,
+        "records": given.batch,
+        "copies": method.copies,
+        "parameters": sum(p.numel() for p in net.parameters()),
+        "steps": {
+            name: {"seconds": round(s, 5), "times plain": round(s / median["plain"], 2)} for name, s in median.items()
+        },
         "sampling": {"images": given.sampled, "seconds": round(sampling, 3)},
-    }  # fmt: skip
+    }
     print(json.dumps(found, indent=1))
     if given.out:
         given.out.write_text(json.dumps(found, indent=1) + "\n")

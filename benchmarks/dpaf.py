@@ -41,16 +41,26 @@ from sfumato.recipes import RECIPES
 from sfumato.recipes.dpaf import TABLES
 
 OTHERS = ("datalens", "dp-merf", "pearl", "dp-hp", "ndpdc", "dpgan", "dp-sinkhorn")
-OWN = {"datalens": "datalens-ours-{}-{}", "dpgan": "dpgan-revised-{}-{}", "ndpdc": "ndpdc-ours-{}-{}",
-       "dp-sinkhorn": "dp-sinkhorn-ours-{}-{}"}  # fmt: skip  # recipes in place of the defaults
+OWN = {
+    "datalens": "datalens-ours-{}-{}",
+    "dpgan": "dpgan-revised-{}-{}",
+    "ndpdc": "ndpdc-ours-{}-{}",
+    "dp-sinkhorn": "dp-sinkhorn-ours-{}-{}",
+}  # recipes in place of the defaults
 LONG = {"steps": "2000", "width": "64", "batch": "100"}
 LARGE = {"dp-merf": {**LONG, "features": "20000"}, "pearl": {**LONG, "frequencies": "10000"}, "dp-hp": LONG}
 ABLATIONS: dict[str, dict[str, str]] = {
-    "ours": {}, "judged one by one": {"together": "no"}, "one sum for all classes": {"classwise": "no"},
-    "the latest sum alone": {"replay": "1"}, "nothing is matched": {"matching": "0"}, "one step a sum": {"moves": "1"},
-    "conv1 by DP-SGD": {"conv1": "private"}, "smaller maps": {"layout": ""},
-    "not smoothed": {"smooth": "0"}, "waves": {"activation": "wave"},
-}  # fmt: skip
+    "ours": {},
+    "judged one by one": {"together": "no"},
+    "one sum for all classes": {"classwise": "no"},
+    "the latest sum alone": {"replay": "1"},
+    "nothing is matched": {"matching": "0"},
+    "one step a sum": {"moves": "1"},
+    "conv1 by DP-SGD": {"conv1": "private"},
+    "smaller maps": {"layout": ""},
+    "not smoothed": {"smooth": "0"},
+    "waves": {"activation": "wave"},
+}
 
 
 @dataclass
@@ -101,7 +111,8 @@ class Grid:
     def release(self, method: Method, epsilon: float, seed: int) -> dict[str, Any]:
         """A release, judged."""
         self.box  # noqa: B018 (read before the clock starts)
-        start, device = time.perf_counter(), Run().device
+        start = time.perf_counter()
+        device = Run().device
         if device != "cpu":
             torch.cuda.reset_peak_memory_stats()
         images = synthesize(method, self.box, Budget(epsilon), Run(seed=seed), count=self.count).images
@@ -111,9 +122,18 @@ class Grid:
 
     def judged(self, images: Images, seed: int, name: str) -> dict[str, Any]:
         """Accuracies and distances of synthetic images; a picture of them where asked for."""
-        start, device = time.perf_counter(), Run().device
-        trained = stacked.train("cnn", images.pixels, images.labels, self.test.pixels, self.test.labels,
-                                classes=len(images.classes), seeds=[seed], device=device)  # fmt: skip
+        start = time.perf_counter()
+        device = Run().device
+        trained = stacked.train(
+            "cnn",
+            images.pixels,
+            images.labels,
+            self.test.pixels,
+            self.test.labels,
+            classes=len(images.classes),
+            seeds=[seed],
+            device=device,
+        )
         if self.pictures:
             draw(images, self.pictures / f"{self.called}-{name}.png")
         accuracy = {"fixed": float(trained.accuracies[0, -1]), "paper": float(trained.accuracies[0].max())}
@@ -191,7 +211,8 @@ def attacked(grid: Grid, name: str, train: Any, seeds: int) -> dict[str, Any]:
     """One row of table XVII."""
     from sfumato.evaluate.attacks.recipes import dpaf_table_xvii
 
-    public, start = load_public(grid.data, f"the public set {grid.called}").images, time.perf_counter()
+    public = load_public(grid.data, f"the public set {grid.called}").images
+    start = time.perf_counter()
     table = dpaf_table_xvii({name: train}, public, seeds=range(seeds), device=Run().device)[name]
     return {"auc": {str(size): cell for size, cell in table.items()}, "synthesis_s": time.perf_counter() - start}
 
@@ -204,8 +225,13 @@ def attack_rows(grid: Grid, changes: dict[str, str], seeds: int) -> None:
     grid.add("XVII", "SGD", None, 0, lambda: attacked(grid, "SGD", sgd(device=Run().device), seeds))
     for epsilon in (10.0, 5.0, 1.0, 0.5):
         train = private(make_method("dpaf", few), epsilon)
-        grid.add("XVII", "dpaf", epsilon, 0,
-                 lambda name=f"epsilon {epsilon:g}", train=train: attacked(grid, name, train, seeds))  # fmt: skip
+        grid.add(
+            "XVII",
+            "dpaf",
+            epsilon,
+            0,
+            lambda name=f"epsilon {epsilon:g}", train=train: attacked(grid, name, train, seeds),
+        )
 
 
 def main() -> None:

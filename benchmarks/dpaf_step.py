@@ -31,7 +31,8 @@ CLIPS = {"all": Flat(1.0), "the largest": Largest(1.0, 0.9)}
 def made(recipe: str, run: Run) -> Turn:
     """The game of a recipe at its full size."""
     found = find(recipe)
-    method, spec = found.make(), found.spec()
+    method = found.make()
+    spec = found.spec()
     sizes = method.sizes(spec)
     rules = method.rules(sizes, spec, None, 1.0)
     net = seeded(
@@ -62,8 +63,10 @@ def main() -> None:
     given = ask.parse_args()
     torch.set_num_threads(1)
     run = Run()
-    turn, spec = made(given.recipe, run), find(given.recipe).spec()
-    lower, n = turn.critic.lower, given.records
+    turn = made(given.recipe, run)
+    spec = find(given.recipe).spec()
+    lower = turn.critic.lower
+    n = given.records
     images = torch.rand(n, *spec.shape, device=run.device)
     labels = torch.arange(n, device=run.device) % len(spec.classes)
     slope = torch.randn(len(turn.rules.shares), *lower.shape, device=run.device)
@@ -76,8 +79,18 @@ def main() -> None:
         query = per_example(lower, along(), clip)
         parts[f"gradients, {name}"] = torch.no_grad()(lambda query=query: query.total(images, labels, slope))
     took = {name: round(seconds(act, given.times, run.device), 4) for name, act in parts.items()}
-    print(json.dumps({"recipe": given.recipe, "records": n, "weights of conv2*": turn.second.query.shape[0],
-                      "device": run.device, "seconds": took}, indent=1))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "recipe": given.recipe,
+                "records": n,
+                "weights of conv2*": turn.second.query.shape[0],
+                "device": run.device,
+                "seconds": took,
+            },
+            indent=1,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -39,17 +39,35 @@ LIMITS = {"cpu": 1.7, "cuda": 1.5}  # times a plain step, on the CNN
 def cnn() -> nn.Module:
     """93,322 parameters."""
     return nn.Sequential(
-        nn.Conv2d(1, 32, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten(), nn.Linear(576, 64), nn.ReLU(), nn.Linear(64, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 32, 3),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, 3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(576, 64),
+        nn.ReLU(),
+        nn.Linear(64, 10),
+    )
 
 
 def dp_cnn() -> nn.Module:
     """26,010 parameters."""
     return nn.Sequential(
-        nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.ReLU(),
-        nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 16, 8, 2, padding=3),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 1),
+        nn.Conv2d(16, 32, 4, 2),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 1),
+        nn.Flatten(),
+        nn.Linear(512, 32),
+        nn.ReLU(),
+        nn.Linear(32, 10),
+    )
 
 
 class Block(nn.Module):
@@ -72,10 +90,12 @@ class UNet(nn.Module):
     def __init__(self, width: int = 16) -> None:
         super().__init__()
         self.embed = nn.Sequential(nn.Linear(1, 32), nn.SiLU(), nn.Linear(32, 32))
-        self.first, self.last = nn.Conv2d(1, width, 3, padding=1), nn.Conv2d(width, 1, 3, padding=1)
+        self.first = nn.Conv2d(1, width, 3, padding=1)
+        self.last = nn.Conv2d(width, 1, 3, padding=1)
         self.down = nn.ModuleList([Block(width, width, 32), Block(width, 2 * width, 32)])
         self.middle = Block(2 * width, 2 * width, 32)
-        self.ask, self.give = nn.Linear(2 * width, 6 * width), nn.Linear(2 * width, 2 * width)
+        self.ask = nn.Linear(2 * width, 6 * width)
+        self.give = nn.Linear(2 * width, 2 * width)
         self.up = nn.ModuleList([Block(4 * width, width, 32), Block(2 * width, width, 32)])
 
     def forward(self, x: Tensor, level: Tensor) -> Tensor:
@@ -147,9 +167,12 @@ def opacus_hooks(net: nn.Module, loss: Callable[..., Tensor], data: tuple[Tensor
 
     wrapped = GradSampleModule(net, loss_reduction="sum")
     optimiser = DPOptimizer(
-        torch.optim.SGD(wrapped.parameters(), 0.1), noise_multiplier=0.0, max_grad_norm=CLIP,
-        expected_batch_size=len(data[0]), loss_reduction="sum",
-    )  # fmt: skip
+        torch.optim.SGD(wrapped.parameters(), 0.1),
+        noise_multiplier=0.0,
+        max_grad_norm=CLIP,
+        expected_batch_size=len(data[0]),
+        loss_reduction="sum",
+    )
 
     def step() -> Tensor:
         optimiser.zero_grad()
@@ -207,7 +230,8 @@ def built(kind: str, name: str, batch: int, device: str) -> Step:
 
 def measure(name: str, batch: int, device: str, repeats: int) -> list[Row]:
     """All kinds of steps on one network."""
-    steps, rows = {}, []
+    steps = {}
+    rows = []
     for kind in KINDS:
         try:
             steps[kind] = built(kind, name, batch, device)
@@ -303,8 +327,10 @@ def main() -> None:
             print(f"{row['net']:8} {row['what']:14} skipped: {row['skipped']}")
             continue
         limit = "" if "limit" not in row else f"  (limit {row['limit']:g}{'' if row['ok'] else ', EXCEEDED'})"
-        print(f"{row['net']:8} {row['what']:14} {row['seconds']:8.4f} s, {row['times plain']:6.2f} times plain{limit}, "
-              f"{row['peak MB']:8.1f} MB, away {row.get('away', '')}")  # fmt: skip
+        print(
+            f"{row['net']:8} {row['what']:14} {row['seconds']:8.4f} s, {row['times plain']:6.2f} times plain{limit}, "
+            f"{row['peak MB']:8.1f} MB, away {row.get('away', '')}"
+        )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from sfumato import Release
 from sfumato.release.pictures import png
 from sfumato.types import Images
 
-ROWS, GAP = 8, 4
+ROWS = 8
+GAP = 4
 
 
 def grid(images: Images, rows: int = ROWS, scale: int = 2) -> np.ndarray:
@@ -26,7 +27,8 @@ def grid(images: Images, rows: int = ROWS, scale: int = 2) -> np.ndarray:
     for c in classes:
         for row, pixels in enumerate(images.pixels[images.labels == c][:rows]):
             large = pixels.repeat(scale, 1).repeat(scale, 2)
-            top, left = GAP + row * height, GAP + c * width
+            top = GAP + row * height
+            left = GAP + c * width
             canvas[:, top : top + height - GAP, left : left + width - GAP] = large
     return canvas
 
@@ -42,7 +44,8 @@ def joined(paths: list[str]) -> np.ndarray:
     from PIL import Image
 
     found = [np.atleast_3d(np.asarray(Image.open(path))).transpose(2, 0, 1) for path in paths]
-    height, gap = max(p.shape[1] for p in found), np.full((len(found[0]), 1, 3 * GAP), 255, np.uint8)
+    height = max(p.shape[1] for p in found)
+    gap = np.full((len(found[0]), 1, 3 * GAP), 255, np.uint8)
     filled = [np.pad(p, ((0, 0), (0, height - p.shape[1]), (0, 0)), constant_values=255) for p in found]
     spaced = [part for p in filled for part in (gap.repeat(height, 1), p)][1:]
     return np.concatenate(spaced, 2)

@@ -24,8 +24,16 @@ def main() -> None:
         train, test = (load_public(data, "a named public set", split=s).images for s in ("train", "test"))
         for name in NAMES:
             start = time.perf_counter()
-            found = stacked.train(name, train.pixels, train.labels, test.pixels, test.labels,
-                                  classes=len(train.classes), seeds=SEEDS, device=device)  # fmt: skip
+            found = stacked.train(
+                name,
+                train.pixels,
+                train.labels,
+                test.pixels,
+                test.labels,
+                classes=len(train.classes),
+                seeds=SEEDS,
+                device=device,
+            )
             last = found.accuracies[:, -1]
             row = {"data": data.split(":")[0], "classifier": name}
             row |= {"mean": float(last.mean()), "std": float(last.std(ddof=1))}

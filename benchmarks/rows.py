@@ -50,7 +50,8 @@ STEPS = {"dpdm": "dpdm-ours-mnist-10", "dpgan": "dpgan-revised-mnist-10"}
 
 def sampled(only: list[str]) -> Iterator[tuple[str, Any]]:
     """Every method whose plan samples records, with settings in which little comes before the first question."""
-    spec, budget = SPECS["28 pixels"], Budget(10.0)
+    spec = SPECS["28 pixels"]
+    budget = Budget(10.0)
     for row in TABLE:
         if only and row.name not in only:
             continue
@@ -102,7 +103,9 @@ class Page:
     """One question on pages of any filling: the term of one record, as it is added to the sum."""
 
     def __init__(self, asked: Any, spec: DataSpec, device: str) -> None:
-        self.asked, self.spec, self.device = asked, spec, device
+        self.asked = asked
+        self.spec = spec
+        self.device = device
         random = torch.Generator().manual_seed(1)
         self.one = torch.randint(0, 256, spec.shape, generator=random) / 255
         self.others = torch.randint(0, 256, (max(map(max, SIZES.values())), *spec.shape), generator=random) / 255
@@ -110,18 +113,23 @@ class Page:
 
     def term(self, rows: int, place: int, filling: str) -> Tensor:
         """Of the record at this place, among others."""
-        images, labels = self.others[:rows].clone(), self.labels[:rows].clone()
+        images = self.others[:rows].clone()
+        labels = self.labels[:rows].clone()
         if filling == "blank":
-            images, labels = torch.zeros_like(images), torch.zeros_like(labels)
+            images = torch.zeros_like(images)
+            labels = torch.zeros_like(labels)
         elif filling == "alike":
-            images, labels = self.one.expand_as(images).clone(), torch.zeros_like(labels)
+            images = self.one.expand_as(images).clone()
+            labels = torch.zeros_like(labels)
         elif filling == "half":
             images[rows // 2 :] = 0
-        images[place], labels[place] = self.one, 0
+        images[place] = self.one
+        labels[place] = 0
         return self._ask(images.to(self.device), labels.to(self.device), place)
 
     def _ask(self, images: Tensor, labels: Tensor, place: int) -> Tensor:
-        query, public = self.asked.query, self.asked.public
+        query = self.asked.query
+        public = self.asked.public
         with _apart(), torch.no_grad():
             if isinstance(query, BoundedSum):
                 return query.bound.project(query.rows(images, labels, *public))[place].cpu()
@@ -131,7 +139,8 @@ class Page:
 
     def moved(self, rows: int) -> dict[str, float]:
         """How far the term moves at most, in bounds."""
-        norm, usual = self.asked.query.bound.norm, self.term(rows, 5, "others")
+        norm = self.asked.query.bound.norm
+        usual = self.term(rows, 5, "others")
         away = {
             "fillings": [self.term(rows, 5, f) for f in ("blank", "alike", "half")],
             "places": [self.term(rows, p, "others") for p in (0, 1, 31, rows // 2, rows - 1)],
@@ -168,7 +177,8 @@ class Clock(Silent):
     """The time of each step."""
 
     def __init__(self, device: str) -> None:
-        self._cuda, self.times = device.startswith("cuda"), []
+        self._cuda = device.startswith("cuda")
+        self.times = []
 
     def advance(self, done: int, note: str = "") -> None:
         if self._cuda:
@@ -181,7 +191,8 @@ def step_time(name: str, device: str, steps: int) -> float:
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
 
-    random, recipe = np.random.default_rng(0), RECIPES[STEPS[name]]
+    random = np.random.default_rng(0)
+    recipe = RECIPES[STEPS[name]]
     images = random.integers(0, 256, (60_000, 1, 28, 28), dtype=np.uint8)
     box = load((images, random.integers(0, 10, 60_000)))
     settings = dict(recipe.settings) | {"steps": steps}

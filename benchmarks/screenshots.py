@@ -20,9 +20,19 @@ from PIL import Image, ImageChops
 
 WIDTHS = {"desktop": 1280, "phone": 390}
 HEIGHTS = {"desktop": 2400, "phone": 2400}
-LARGEST, TALLEST = 400_000, 16_000
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync")  # fmt: skip
+LARGEST = 400_000
+TALLEST = 16_000
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 def shot(page: Path, width: int, height: int, scale: int = 1) -> Image.Image:
@@ -34,10 +44,15 @@ def shot(page: Path, width: int, height: int, scale: int = 1) -> Image.Image:
         frame = (
             f'<iframe src="{page.resolve().as_uri()}" style="border:0;display:block;width:{width}px;height:{height}px">'
         )
-        holder, picture = Path(home) / "holder.html", Path(home) / "picture.png"
+        holder = Path(home) / "holder.html"
+        picture = Path(home) / "picture.png"
         holder.write_text(f'<!doctype html><body style="margin:0;background:#fff">{frame}</iframe>')
-        asked = [f"--user-data-dir={home}/profile", f"--window-size={max(width, 800)},{height}",
-                 f"--force-device-scale-factor={scale}", f"--screenshot={picture}"]  # fmt: skip
+        asked = [
+            f"--user-data-dir={home}/profile",
+            f"--window-size={max(width, 800)},{height}",
+            f"--force-device-scale-factor={scale}",
+            f"--screenshot={picture}",
+        ]
         program = shutil.which("chromium") or sys.exit("chromium is not installed")
         subprocess.run([program, *FLAGS, *asked, str(holder)], check=True, capture_output=True, timeout=120)
         with Image.open(picture) as image:

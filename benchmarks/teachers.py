@@ -47,9 +47,14 @@ from sfumato.measure.teachers import Stacked, chunk_for  # noqa: E402
 Row = dict[str, Any]
 FAKES = 15
 KINDS = (
-    ("bfloat16", "bfloat16", 1000), ("tf32", "float32", 1000), ("bfloat16", "bfloat16", 2000),
-    ("tf32", "bfloat16", 1000), ("bfloat16", "float32", 1000), ("tf32", "float32", 500), ("float32", "float32", 1000),
-)  # fmt: skip
+    ("bfloat16", "bfloat16", 1000),
+    ("tf32", "float32", 1000),
+    ("bfloat16", "bfloat16", 2000),
+    ("tf32", "bfloat16", 1000),
+    ("bfloat16", "float32", 1000),
+    ("tf32", "float32", 500),
+    ("float32", "float32", 1000),
+)
 
 
 class Plain(nn.Module):
@@ -59,7 +64,8 @@ class Plain(nn.Module):
         super().__init__()
         (c, _, _), y, (a, b) = recipe.shape, recipe.classes, recipe.maps
         self.recipe = recipe
-        self.first, self.second = nn.Conv2d(c + y, a, 5, 2, 2), nn.Conv2d(a + y, b, 5, 2, 2)
+        self.first = nn.Conv2d(c + y, a, 5, 2, 2)
+        self.second = nn.Conv2d(a + y, b, 5, 2, 2)
         self.dense = nn.Linear(b * recipe.positions[2] + y, recipe.hidden)
         self.last = nn.Linear(recipe.hidden + y, 1)
         self.heads = nn.Parameter(torch.zeros(y, recipe.hidden), requires_grad=recipe.heads)
@@ -83,21 +89,25 @@ class Plain(nn.Module):
 
 def plain_of(block: Stacked, teacher: int) -> Plain:
     """The same teacher as a plain module, weights copied."""
-    r, w = block.recipe, {name: tensor[teacher] for name, tensor in block.weights.items()}
+    r = block.recipe
+    w = {name: tensor[teacher] for name, tensor in block.weights.items()}
     net, y, (a, b) = Plain(r).to(w["last"]), r.classes, r.maps
     for conv, name, inputs in ((net.first, "first", r.shape[0]), (net.second, "second", a)):
         image = w[name].view(5, 5, inputs, -1).permute(3, 2, 0, 1)
         label = w[f"{name}_label"].view(y, 5, 5, conv.out_channels).permute(3, 0, 1, 2)
-        conv.weight.data, conv.bias.data = torch.cat([image, label], 1).contiguous(), w[f"{name}_bias"].clone()
+        conv.weight.data = torch.cat([image, label], 1).contiguous()
+        conv.bias.data = w[f"{name}_bias"].clone()
     size = b * r.positions[2]
     maps = w["dense"][:size].view(r.positions[2], b, r.hidden).permute(2, 1, 0).flatten(1)
     net.dense.weight.data = torch.cat([maps, w["dense"][size : size + y].mT], 1).contiguous()
     net.dense.bias.data = w["dense"][size + y].clone()
-    net.last.weight.data, net.last.bias.data = w["last"][None, :-1].clone(), w["last"][-1:].clone()
+    net.last.weight.data = w["last"][None, :-1].clone()
+    net.last.bias.data = w["last"][-1:].clone()
     if r.heads:
         net.heads.data = w["heads"].clone()
     for norm, name in zip(net.norms, ("second", "dense"), strict=False):
-        norm.weight.data, norm.bias.data = w[f"{name}_scale"].clone(), w[f"{name}_shift"].clone()
+        norm.weight.data = w[f"{name}_scale"].clone()
+        norm.bias.data = w[f"{name}_shift"].clone()
     return net
 
 
@@ -146,15 +156,19 @@ def step(blocks: list[Stacked], images: Tensor, labels: Tensor, fakes: Tensor, f
 
 def blocks_of(recipe: Critics, count: int, device: str, chunk: int | None = None) -> list[Stacked]:
     """`count` teachers in blocks."""
-    size, random = chunk or chunk_for(recipe, device, count), torch.Generator().manual_seed(0)
+    size = chunk or chunk_for(recipe, device, count)
+    random = torch.Generator().manual_seed(0)
     return [recipe.make(min(size, count - start), random, device) for start in range(0, count, size)]
 
 
 def traffic(recipe: Critics) -> int:
     """Bytes that a generator step of one teacher moves at least (see above)."""
     (a, b), (_, first, second), n = recipe.maps, recipe.positions, recipe.draws + FAKES
-    short, rounded = recipe.precision == "bfloat16", recipe.moments == "bfloat16"
-    e, windows, back = 2 if short else 4, 25 * a * second, 9 * b * second
+    short = recipe.precision == "bfloat16"
+    rounded = recipe.moments == "bfloat16"
+    e = 2 if short else 4
+    windows = 25 * a * second
+    back = 9 * b * second
     grads = 0 if short and rounded else 2 * e
     each = 2 * e + grads + 8 + (8 if rounded else 16) + (2 if short else 0)  # read, gradient, changed, moments, copy
     update = each * recipe.parameters + n * e * (3 * windows + 2 * back + 3 * 25 * recipe.shape[0] * first)
@@ -202,11 +216,14 @@ def equality(recipe: Critics, count: int) -> list[Row]:
     found = []
     for dtype in (torch.float64, torch.float32):
         (block,), (_, _, fakes, labels) = blocks_of(recipe, count, "cpu", count), given(recipe, 1, "cpu")
-        block, fakes = Stacked(recipe, {name: w.to(dtype) for name, w in block.weights.items()}), fakes.to(dtype)
+        block = Stacked(recipe, {name: w.to(dtype) for name, w in block.weights.items()})
+        fakes = fakes.to(dtype)
         ours = block.directions(fakes, labels)
         plain = torch.stack([ask(plain_of(block, i), fakes, labels) for i in range(count)])
         off = (ours - plain).norm(dim=(1, 2)) / plain.norm(dim=(1, 2))
-        most, middle, beyond = float(off.max()), float(off.median()), int((off > 1e-5).sum())
+        most = float(off.max())
+        middle = float(off.median())
+        beyond = int((off > 1e-5).sum())
         ok = (most if dtype == torch.float64 else middle) < 1e-5
         text = f"relative difference {middle:.1e}, at most {most:.1e}, over 1e-5 for {beyond}"
         found.append(row(f"directions of {count}, stacked against plain, {dtype}", 0.0, ok, text, most=most))
@@ -234,7 +251,8 @@ def scaling(recipe: Critics, counts: tuple[int, ...] = (64, 256, 1024, 2048)) ->
     found: list[Row] = []
     start = forget_peak()
     for count in counts:
-        blocks, data = blocks_of(recipe, count, "cpu"), given(recipe, count, "cpu")
+        blocks = blocks_of(recipe, count, "cpu")
+        data = given(recipe, count, "cpu")
         seconds = min(clocked(lambda b=blocks, d=data: step(b, *d)) for _ in range(3 if count <= 256 else 1))
         extra = peak() - start - recipe.held(count) - sum(x.numel() * x.element_size() for x in data)
         each = seconds / count
@@ -274,14 +292,16 @@ def sweep(full: bool, count: int, kinds: int) -> Iterator[Row]:
         recipe = recipe_for(full, precision=precision, moments=moments)
         torch.compiler.reset()  # or its limit of variants is met
         torch.cuda.empty_cache()
-        blocks, data = blocks_of(recipe, count, "cuda", min(count, chunk)), given(recipe, count, "cuda")
+        blocks = blocks_of(recipe, count, "cuda", min(count, chunk))
+        data = given(recipe, count, "cuda")
         start = time.perf_counter()
         step(blocks, *data)
         torch.cuda.synchronize()
         first = time.perf_counter() - start
         torch.cuda.reset_peak_memory_stats()
         seconds = on_cuda(lambda b=blocks, d=data: step(b, *d))
-        most, least = torch.cuda.max_memory_allocated(), traffic(recipe) * count / speed
+        most = torch.cuda.max_memory_allocated()
+        least = traffic(recipe) * count / speed
         fused = all(block.tuning.compiled for block in blocks)
         text = f"{most / 1e9:.1f} GB, {least / seconds:.0%} of copy bandwidth, first step {first:.1f} s"
         ok = (seconds <= 0.1 and most <= 45e9) if full and count == 4000 and precision != "float32" else None

@@ -42,17 +42,27 @@ def tested(data: str) -> Any:
 
 def one(
     method: Method, data: str, budget: Budget, seed: int, count: int, microbatch: int, picture: Path | None = None
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """One release and its classifier."""
-    test, start, run = tested(data), time.perf_counter(), Run(seed=seed, microbatch=microbatch)
+    test = tested(data)
+    start = time.perf_counter()
+    run = Run(seed=seed, microbatch=microbatch)
     release = synthesize(method, data, budget, run, count=count)
     made = time.perf_counter() - start
     images = release.images
     if picture:
         draw(images, picture, rows=4, scale=1)
     start = time.perf_counter()
-    trained = stacked.train("cnn", images.pixels, images.labels, test.pixels, test.labels, classes=len(images.classes),
-                            seeds=[seed], device=run.device)  # fmt: skip
+    trained = stacked.train(
+        "cnn",
+        images.pixels,
+        images.labels,
+        test.pixels,
+        test.labels,
+        classes=len(images.classes),
+        seeds=[seed],
+        device=run.device,
+    )
     return {
         "fixed": float(trained.accuracies[0, -1]),
         "paper": float(trained.accuracies[0].max()),
@@ -63,8 +73,14 @@ def one(
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Mean and spread over seeds."""
-    return {k: {"mean": float(np.mean([r[k] for r in rows])), "std": float(np.std([r[k] for r in rows], ddof=1)) if
-                len(rows) > 1 else None, "values": [r[k] for r in rows]} for k in rows[0]}  # fmt: skip
+    return {
+        k: {
+            "mean": float(np.mean([r[k] for r in rows])),
+            "std": float(np.std([r[k] for r in rows], ddof=1)) if len(rows) > 1 else None,
+            "values": [r[k] for r in rows],
+        }
+        for k in rows[0]
+    }
 
 
 def cells(given: argparse.Namespace) -> list[tuple[dict[str, Any], Method, Budget]]:
@@ -89,13 +105,27 @@ def measure(given: argparse.Namespace, module: str, **more: Any) -> list[dict[st
         return given.pictures / f"{name}-{data.split(':')[0]}-{epsilon:g}.png" if given.pictures and not seed else None
 
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
-        work = [[pool.submit(one, method, data, budget, seed, given.count, given.microbatch,
-                             picture(data, called.get("recipe", method.name), budget.epsilon, seed))
-                 for seed in chances] for data, called, method, budget in wanted]  # fmt: skip
+        work = [
+            [
+                pool.submit(
+                    one,
+                    method,
+                    data,
+                    budget,
+                    seed,
+                    given.count,
+                    given.microbatch,
+                    picture(data, called.get("recipe", method.name), budget.epsilon, seed),
+                )
+                for seed in chances
+            ]
+            for data, called, method, budget in wanted
+        ]
         for (data, called, _, budget), seeds in zip(wanted, work, strict=True):
             rows = summary([seed.result() for seed in seeds])
-            results.append({**more, "data": data.split(":")[0], **called, "epsilon": budget.epsilon,
-                            "delta": budget.delta, **rows})  # fmt: skip
+            results.append(
+                {**more, "data": data.split(":")[0], **called, "epsilon": budget.epsilon, "delta": budget.delta, **rows}
+            )
             print(json.dumps(results[-1]), flush=True)
             write(given.out, module, dict(pair.split("=", 1) for pair in given.set), results)
     return results
@@ -110,8 +140,13 @@ def command(module: str) -> str:
 def write(out: str | None, module: str, settings: dict[str, str], results: list[dict[str, Any]]) -> None:
     """One JSON file, with the command that made it; local paths are left out."""
     machine = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
-    found = {"command": command(module), "machine": machine, "torch": torch.__version__, "settings": settings,
-             "results": results}  # fmt: skip
+    found = {
+        "command": command(module),
+        "machine": machine,
+        "torch": torch.__version__,
+        "settings": settings,
+        "results": results,
+    }
     if out:
         Path(out).write_text(json.dumps(found, indent=1) + "\n")
 

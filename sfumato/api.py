@@ -97,8 +97,9 @@ def synthesize(
 def _barrier(box: PrivateImages, run: Run) -> Barrier:
     from sfumato.privacy.barrier import Barrier
 
-    return Barrier(box, box.spec, run.ledger, device=run.device, microbatch=run.microbatch, tick=run.tick,
-                   ranks=run.ranks)  # fmt: skip
+    return Barrier(
+        box, box.spec, run.ledger, device=run.device, microbatch=run.microbatch, tick=run.tick, ranks=run.ranks
+    )
 
 
 def assist(
@@ -165,11 +166,15 @@ def rehearsed(method: Method, plan: Plan, run: Run, public: PublicImages | None,
 def make_plan(method: Method, spec: DataSpec, budget: Budget) -> Plan:
     """The plan of a method for data of this public description; refuses what cannot be kept."""
     if spec.unit is not budget.unit:
-        raise InputError(f"The data are described per {spec.unit} and the budget per {budget.unit}; "
-                         "name the person column with --person, or choose --unit record.")  # fmt: skip
+        raise InputError(
+            f"The data are described per {spec.unit} and the budget per {budget.unit}; "
+            "name the person column with --person, or choose --unit record."
+        )
     if not spec.count_public and budget.relation is Relation.REPLACE_ONE:
-        raise InputError("Replace-one keeps the number of records public; leave out --private-count, "
-                         "or choose --relation add-remove.")  # fmt: skip
+        raise InputError(
+            "Replace-one keeps the number of records public; leave out --private-count, "
+            "or choose --relation add-remove."
+        )
     try:
         return method.plan(spec, budget)
     except ValueError as error:
@@ -177,9 +182,15 @@ def make_plan(method: Method, spec: DataSpec, budget: Budget) -> Plan:
 
 
 def refit(
-    folder: str | Path, out: str | Path, *, seed: int = 1, count: int = 10_000,
-    settings: Mapping[str, str] | None = None, format: str = "png", run: Run | None = None,
-) -> Release:  # fmt: skip
+    folder: str | Path,
+    out: str | Path,
+    *,
+    seed: int = 1,
+    count: int = 10_000,
+    settings: Mapping[str, str] | None = None,
+    format: str = "png",
+    run: Run | None = None,
+) -> Release:
     """Train a new generator from the sanitised measurement that a release carries. Costs no privacy."""
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
@@ -205,8 +216,9 @@ def refit(
     return again
 
 
-def sample(folder: str | Path, count: int, out: str | Path, *, label: str | None = None, seed: int = 0,
-           format: str = "png") -> Images:  # fmt: skip
+def sample(
+    folder: str | Path, count: int, out: str | Path, *, label: str | None = None, seed: int = 0, format: str = "png"
+) -> Images:
     """More images from a release, at no cost in privacy, written as an image folder or a parquet file."""
     from sfumato.release import Release, save_images
 
@@ -225,7 +237,8 @@ def budget_of(
 
     with _box(data, **options) as box, open_accounts(box.spec, ledger) as accounts:
         give_back_unbegun(accounts)
-        name, digests = account_name(box), digests_of(box)
+        name = account_name(box)
+        digests = digests_of(box)
         if total is not None:
             accounts.set_total(name, digests, total, named=is_named(box))
         return accounts.show(name, digests) | {"throw_away": box.spec.public and ledger is None}
@@ -236,13 +249,24 @@ def methods() -> list[dict[str, Any]]:
     from sfumato.methods import RELEASABLE, TABLE, load_class
 
     return [
-        {"name": row.name, "site": row.site.name, "barrier": str(row.site), "family": row.family, "paper": row.paper,
-         "framework": row.framework, "axes": list(row.axes), "relations": list(row.relations),
-         "sensitivity": row.sensitivity, "releasable": RELEASABLE[row.site][0],
-         "attacker_sees": RELEASABLE[row.site][1], "public_data": row.public_data, "status": row.status,
-         "settings": load_class(row)().settings()}
+        {
+            "name": row.name,
+            "site": row.site.name,
+            "barrier": str(row.site),
+            "family": row.family,
+            "paper": row.paper,
+            "framework": row.framework,
+            "axes": list(row.axes),
+            "relations": list(row.relations),
+            "sensitivity": row.sensitivity,
+            "releasable": RELEASABLE[row.site][0],
+            "attacker_sees": RELEASABLE[row.site][1],
+            "public_data": row.public_data,
+            "status": row.status,
+            "settings": load_class(row)().settings(),
+        }
         for row in TABLE
-    ]  # fmt: skip
+    ]
 
 
 def recipes(name: str | None = None) -> list[dict[str, Any]]:
@@ -252,8 +276,9 @@ def recipes(name: str | None = None) -> list[dict[str, Any]]:
     return [recipe.to_json() for recipe in ((RECIPES | CLASSIFIERS).values() if name is None else [look(name)])]
 
 
-def make_method(name: str, settings: Mapping[str, str] | None = None, labels: str | None = None,
-                classes: tuple[str, ...] = ()) -> Method:  # fmt: skip
+def make_method(
+    name: str, settings: Mapping[str, str] | None = None, labels: str | None = None, classes: tuple[str, ...] = ()
+) -> Method:
     """A method by its name, with `--set field=value` settings as text and a `--labels` option."""
     from sfumato.data.labels import parse_labels
     from sfumato.methods import find, load_class
@@ -299,9 +324,13 @@ def check_out(out: str | Path | None, count: int, format: str) -> None:
 
 
 def state(
-    plan: Plan, noise: Noise, public: PublicImages | None, others: dict[str, Any] | None, audited: dict[str, Any],
+    plan: Plan,
+    noise: Noise,
+    public: PublicImages | None,
+    others: dict[str, Any] | None,
+    audited: dict[str, Any],
     tuning: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The privacy statement of a plan that was carried out, after the audit that `audit_first` tells of."""
     from sfumato.methods import find, load_class
     from sfumato.release import make_statement

@@ -14,7 +14,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-GOLDEN, FIRST, SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed 64-bit numbers
+# as signed 64-bit numbers
+GOLDEN = -0x61C8864680B583EB
+FIRST = -0x40A7B892E31B1A47
+SECOND = -0x6B2FB644ECCEEE15
 UNIT = 2.0**-24
 
 Draw = Callable[[int], tuple[Tensor, ...]]

@@ -68,9 +68,16 @@ class Request:
         from sfumato.data import load
 
         return load(
-            self.data, size=self.size, grey=self.grey, split=self.split, label=self.label, person=self.person,
-            private_count=self.private_count, records=self.records, progress=progress,
-        )  # fmt: skip
+            self.data,
+            size=self.size,
+            grey=self.grey,
+            split=self.split,
+            label=self.label,
+            person=self.person,
+            private_count=self.private_count,
+            records=self.records,
+            progress=progress,
+        )
 
     def command(self, verb: str = "synthesize") -> str:
         """A public line that asks for the same: every field that is not as it is by default, and no local path."""
@@ -79,9 +86,12 @@ class Request:
         known = self._recipe_texts()
         shown: dict[str, Any] = {"recipe": self.recipe} if known else {"method": self.method}
         shown |= {name: getattr(self, name) for name in ("epsilon", "delta", "relation", "count", "seed")}
-        rest = {f.name: getattr(self, f.name) for f in fields(self)
-                if f.name not in {*shown, *UNTOLD, "data", "method", "recipe", "settings"}
-                and getattr(self, f.name) != f.default}  # fmt: skip
+        rest = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in {*shown, *UNTOLD, "data", "method", "recipe", "settings"}
+            and getattr(self, f.name) != f.default
+        }
         changed = {name: text for name, text in self.settings.items() if known.get(name) != text}
         return write(verb, self.data, shown | rest | {"settings": changed})
 
@@ -98,8 +108,10 @@ def typed(params: dict[str, Any], given: Sequence[str], settings: dict[str, str]
         return params | {"settings": settings}
     recipe = find(params["recipe"])
     if params["method"] not in (None, recipe.method):
-        raise InputError(f"The recipe {recipe.name} is for {recipe.method}, not for {params['method']}; "
-                         "leave out --method or --recipe.")  # fmt: skip
+        raise InputError(
+            f"The recipe {recipe.name} is for {recipe.method}, not for {params['method']}; "
+            "leave out --method or --recipe."
+        )
     filled = {k: getattr(recipe, k) for k in ("method", "epsilon", "delta") if k not in given}
     return params | filled | {"settings": recipe.texts() | settings}
 
@@ -176,10 +188,18 @@ def _go(request: Request, box: PrivateImages, job: Any, progress: Silent | None)
     if (release := saved_before(job, Path(request.out), box, request.ledger)) is not None:
         return release
     return synthesize(
-        *_asked(request, box), Run(**_how(request), progress=progress or Silent(), ranks=join()),
-        count=request.count, public=_public(request), out=request.out, format=request.format, ledger=request.ledger,
-        job=job, command=request.command(), key=request.sign, signer=request.signer,
-    )  # fmt: skip
+        *_asked(request, box),
+        Run(**_how(request), progress=progress or Silent(), ranks=join()),
+        count=request.count,
+        public=_public(request),
+        out=request.out,
+        format=request.format,
+        ledger=request.ledger,
+        job=job,
+        command=request.command(),
+        key=request.sign,
+        signer=request.signer,
+    )
 
 
 def follows() -> bool:

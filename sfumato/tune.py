@@ -34,11 +34,24 @@ JUDGED = 2000  # synthetic images that a classifier learns from when a run is ju
 
 
 def tune(
-    name: str, grid: Mapping[str, Sequence[str]], budget: Budget, *,
-    data: str | None = None, spec: DataSpec | None = None, labels: str = "uniform",
-    private: bool = False, mean: float = 10, shape: float = 1, seed: int = 0, progress: Silent | None = None,
-    out: str = "release", count: int = 10_000, format: str = "png", ledger: str | None = None, **options: Any,
-) -> list[Trial] | Release:  # fmt: skip
+    name: str,
+    grid: Mapping[str, Sequence[str]],
+    budget: Budget,
+    *,
+    data: str | None = None,
+    spec: DataSpec | None = None,
+    labels: str = "uniform",
+    private: bool = False,
+    mean: float = 10,
+    shape: float = 1,
+    seed: int = 0,
+    progress: Silent | None = None,
+    out: str = "release",
+    count: int = 10_000,
+    format: str = "png",
+    ledger: str | None = None,
+    **options: Any,
+) -> list[Trial] | Release:
     """Rank the grid for free on public or made-up images, or, with `private`, release the best of a charged selection.
 
     Without `data`, images are made up in the shape of `spec`.
@@ -192,9 +205,17 @@ def plan_selection(methods: Sequence[Method], spec: DataSpec, budget: Budget, ru
 
 
 def tune_private(
-    methods: Sequence[Method], box: PrivateImages, budget: Budget, runs: Runs, run: Run, *,
-    out: str | Path, count: int = 10_000, format: str = "png", ledger: str | Path | None = None,
-) -> Release:  # fmt: skip
+    methods: Sequence[Method],
+    box: PrivateImages,
+    budget: Budget,
+    runs: Runs,
+    run: Run,
+    *,
+    out: str | Path,
+    count: int = 10_000,
+    format: str = "png",
+    ledger: str | Path | None = None,
+) -> Release:
     """Run a secret random number of settings drawn at random, and release the best by a noisy score.
 
     Only the best run is seen: how many there were, and the others, stay private (Papernot and Steinke 2022). The whole
@@ -249,9 +270,13 @@ def _rehearsed(method: Method, plan: Plan, run: Run, format: str) -> None:
 
 
 def _best_of(
-    methods: Sequence[Method], plans: Sequence[Plan], box: PrivateImages, runs: Runs, run: Run,
+    methods: Sequence[Method],
+    plans: Sequence[Plan],
+    box: PrivateImages,
+    runs: Runs,
+    run: Run,
     began: Callable[[], None],
-) -> _Run:  # fmt: skip
+) -> _Run:
     from sfumato.privacy.lottery import draw_count, draw_index
 
     best: _Run | None = None

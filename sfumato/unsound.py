@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from sfumato.train.dpaf_printed import Printed
     from sfumato.types import DataSpec
 
-FORMAT, IMAGES = "sfumato-not-private/1", "not-private.npz"
+FORMAT = "sfumato-not-private/1"
+IMAGES = "not-private.npz"
 
 
 def as_printed(request: Request, progress: Silent | None = None) -> dict[str, Any]:
@@ -64,8 +65,9 @@ def _carry_out(request: Request, method: DPAF, progress: Silent | None) -> tuple
             "set, or say where public images are from with --provenance TEXT."
         )
     provenance = request.provenance or f"the public set {source.name}"
-    public = load_public(request.data, provenance, size=request.size, grey=request.grey, split=request.split,
-                         label=request.label)  # fmt: skip
+    public = load_public(
+        request.data, provenance, size=request.size, grey=request.grey, split=request.split, label=request.label
+    )
     pixels = public.images.pixels
     spec = DataSpec(source.name, len(pixels), pixels.shape[1:], public.images.classes, public=True)
     with run.interruptible():

@@ -17,9 +17,19 @@ from sfumato.privacy.ranks import join
 from sfumato.run.progress import Silent
 
 METHOD = DataLens(
-    teachers=24, topk=20, steps=6, batch=4, draws=2, warmup=1, hidden=16, width=8, latent=4, critic_width=2,
-    critic_hidden=4, rule="soft",
-)  # fmt: skip
+    teachers=24,
+    topk=20,
+    steps=6,
+    batch=4,
+    draws=2,
+    warmup=1,
+    hidden=16,
+    width=8,
+    latent=4,
+    critic_width=2,
+    critic_hidden=4,
+    rule="soft",
+)
 
 
 class Lose(Silent):
@@ -54,8 +64,14 @@ def learn(folder: Path, stop: int) -> None:
     import sfumato.measure.teachers as teachers
 
     teachers.chunk_for = lambda recipe, device, parts: 6
-    run = Run(device="cpu", folder=folder, ledger=Ledger(METHOD.plan(box.spec, Budget(5.0))), ranks=ranks, every=0.0,
-              progress=Lose(stop, ranks.rank))  # fmt: skip
+    run = Run(
+        device="cpu",
+        folder=folder,
+        ledger=Ledger(METHOD.plan(box.spec, Budget(5.0))),
+        ranks=ranks,
+        every=0.0,
+        progress=Lose(stop, ranks.rank),
+    )
     noise = Fixed() if "noiseless" in folder.name else None
     barrier = Barrier(box, box.spec, run.ledger, noise=noise, ranks=ranks)
     net = METHOD.learn(barrier, run)

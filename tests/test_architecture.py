@@ -110,11 +110,6 @@ def test_the_table_and_the_folder_agree():
         assert issubclass(cls, Method) and cls.name == row.name and row.status.startswith(("sound", "experimental"))
 
 
-def test_a_method_file_is_short():
-    for row in TABLE:
-        assert len((ROOT / "methods" / f"{row.module}.py").read_text().splitlines()) <= 150, row.name
-
-
 def test_the_public_names_exist():
     for name in sfumato.__all__:
         assert getattr(sfumato, name) is not None

@@ -29,8 +29,12 @@ class Middle(Method):
     name: ClassVar[str] = "middle"
 
     def plan(self, spec, budget):
-        return within(budget, lambda noise: Plan(self.name, {}, spec, budget, {
-            "value": crossing(Ball(1.0), noise, Poisson(1 / 3), times=3)}))  # fmt: skip
+        return within(
+            budget,
+            lambda noise: Plan(
+                self.name, {}, spec, budget, {"value": crossing(Ball(1.0), noise, Poisson(1 / 3), times=3)}
+            ),
+        )
 
     def learn(self, barrier, run, public=None):
         seen = [torch.zeros(64)]

@@ -136,11 +136,16 @@ def test_too_little_noise_shows_at_every_level():
 
 # One case of each method by default, of every kind in turn; all of them in the long run.
 CASES = [
-    pytest.param(row, labels, relation, id=f"{row.name}-{labels.kind}-{relation}",
-                 marks=[] if case == i % 4 else [pytest.mark.slow])
+    pytest.param(
+        row,
+        labels,
+        relation,
+        id=f"{row.name}-{labels.kind}-{relation}",
+        marks=[] if case == i % 4 else [pytest.mark.slow],
+    )
     for i, row in enumerate(TABLE)
     for case, (labels, relation) in enumerate(product(PRIORS, Relation))
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("row", "labels", "relation"), CASES)
@@ -214,10 +219,16 @@ class Sized(Toy):
 @pytest.mark.parametrize(
     ("changed", "ok"),
     [
-        ({}, True), ({"width": 2}, True), ({"width": 0}, False), ({"width": 16}, False), ({"way": "gram"}, False),
-        ({"half": False}, False), ({"k": 1}, False), ({"labels": PRIORS[1]}, False),
+        ({}, True),
+        ({"width": 2}, True),
+        ({"width": 0}, False),
+        ({"width": 16}, False),
+        ({"way": "gram"}, False),
+        ({"half": False}, False),
+        ({"k": 1}, False),
+        ({"labels": PRIORS[1]}, False),
     ],
-)  # fmt: skip
+)
 def test_sizes_may_shrink_for_an_audit_and_nothing_else_may_change(changed, ok):
     report = check(Sized(changed=tuple(changed.items())))
     assert row(report, "small size").ok is ok, row(report, "small size")

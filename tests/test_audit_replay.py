@@ -55,8 +55,10 @@ def test_one_record_moves_one_part_and_at_least_one_pair_moves_it(watched):
 def test_neighbours_of_every_kind_are_there():
     kinds = {(pair.kind.split()[0], pair.relation) for pair in record_pairs(SPEC, np.random.default_rng(2))}
     assert kinds == {
-        ("removed", Relation.ADD_REMOVE), ("replaced", Relation.REPLACE_ONE), ("relabelled", Relation.REPLACE_ONE)
-    }  # fmt: skip
+        ("removed", Relation.ADD_REMOVE),
+        ("replaced", Relation.REPLACE_ONE),
+        ("relabelled", Relation.REPLACE_ONE),
+    }
 
 
 def test_made_up_records_are_known_by_their_content():

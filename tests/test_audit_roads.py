@@ -17,11 +17,17 @@ def test_no_method_of_the_package_takes_one(row):
     assert found.ok, found.detail
 
 
-@pytest.mark.parametrize("line", [
-    "from sfumato.privacy.held import inside", "from sfumato.privacy.barrier import behind", "import gc",
-    "from sfumato.data.private import records", "from sfumato.privacy.noise import Noise",
-    "import sfumato.privacy.inside",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from sfumato.privacy.held import inside",
+        "from sfumato.privacy.barrier import behind",
+        "import gc",
+        "from sfumato.data.private import records",
+        "from sfumato.privacy.noise import Noise",
+        "import sfumato.privacy.inside",
+    ],
+)
 def test_a_module_that_takes_one_is_named(line, tmp_path, monkeypatch):
     path = tmp_path / "somebodys.py"
     path.write_text(f"{line}\n\nclass Mine:\n    pass\n")

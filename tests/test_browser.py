@@ -15,9 +15,20 @@ from sfumato.evaluate.report import make_html
 from sfumato.release.report import make_report
 
 BROWSER = shutil.which("chromium")
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0", "--dump-dom")  # fmt: skip
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--enable-logging=stderr",
+    "--v=0",
+    "--dump-dom",
+)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
 
 
@@ -40,8 +51,10 @@ def _requests(log: Path) -> list[str]:
 def pages() -> dict[str, str]:
     release = fake_release(fake_images(30))
     real = fake_real(public=True)
-    return {"release": make_report(release.statement, release.images),
-            "evaluation": make_html(fake_report(release, real), release, real)}  # fmt: skip
+    return {
+        "release": make_report(release.statement, release.images),
+        "evaluation": make_html(fake_report(release, real), release, real),
+    }
 
 
 @pytest.mark.parametrize("name", ["release", "evaluation"])

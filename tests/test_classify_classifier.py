@@ -67,11 +67,24 @@ def test_epochs_stand_for_steps():
     assert Classifier(epochs=3.0, batch=10**6).wanted(SPEC) == 3
 
 
-@pytest.mark.parametrize("wrong", [
-    {"network": "forest"}, {"by": "luck"}, {"k": 0.0}, {"k": 1.5}, {"steps": 0}, {"clip": 0.0}, {"momentum": 1.0},
-    {"average": -0.1}, {"groups": 5}, {"rate": math.nan}, {"features": "vgg"}, {"sigma": -1.0},
-    {"sigma": 0.01},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"network": "forest"},
+        {"by": "luck"},
+        {"k": 0.0},
+        {"k": 1.5},
+        {"steps": 0},
+        {"clip": 0.0},
+        {"momentum": 1.0},
+        {"average": -0.1},
+        {"groups": 5},
+        {"rate": math.nan},
+        {"features": "vgg"},
+        {"sigma": -1.0},
+        {"sigma": 0.01},
+    ],
+)
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValueError, match=f"Expected {next(iter(wrong))}"):
         Classifier(**wrong)

@@ -36,8 +36,13 @@ def made(tmp_path_factory):
 def test_the_folder_is_whole_and_verified(made):
     trained, folder = made
     assert sorted(p.name for p in folder.iterdir()) == [
-        "PRIVACY.md", "README.md", "config.json", "hashes.json", "model.safetensors", "privacy.json"
-    ]  # fmt: skip
+        "PRIVACY.md",
+        "README.md",
+        "config.json",
+        "hashes.json",
+        "model.safetensors",
+        "privacy.json",
+    ]
     verdict = verify(folder)
     assert verdict.ok, verdict.rows
     statement = json.loads((folder / "privacy.json").read_text())

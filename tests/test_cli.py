@@ -21,9 +21,30 @@ CLI = Path(ending.__file__).parent
 ALLOWED = {"sfumato.api", "sfumato.request", "sfumato.errors", "sfumato.run.progress", "sfumato.__version__"}
 DESCRIBED = ("--records", "6000", "--shape", "1x28x28", "--classes", "10")
 FLAGS = (
-    "method", "epsilon", "delta", "relation", "count", "size", "grey", "split", "label", "person", "labels", "public",
-    "format", "set", "seed", "device", "ledger", "out", "resume", "json", "provenance", "private-count", "records",
-)  # fmt: skip
+    "method",
+    "epsilon",
+    "delta",
+    "relation",
+    "count",
+    "size",
+    "grey",
+    "split",
+    "label",
+    "person",
+    "labels",
+    "public",
+    "format",
+    "set",
+    "seed",
+    "device",
+    "ledger",
+    "out",
+    "resume",
+    "json",
+    "provenance",
+    "private-count",
+    "records",
+)
 PLAN = ("plan", "--method", "dp-merf", "--epsilon", "1", *DESCRIBED)
 
 
@@ -125,9 +146,17 @@ def test_errors_are_json_too():
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(InputError("a"), 2), (OverBudget("a"), 3), (AuditFailed("a"), 4), (KeyboardInterrupt(), 130), (MemoryError(), 2),
-     (RuntimeError("odd"), 1), (RuntimeError("can't allocate memory"), 2), (Interrupted("Stopped. --resume x"), 130)],
-)  # fmt: skip
+    [
+        (InputError("a"), 2),
+        (OverBudget("a"), 3),
+        (AuditFailed("a"), 4),
+        (KeyboardInterrupt(), 130),
+        (MemoryError(), 2),
+        (RuntimeError("odd"), 1),
+        (RuntimeError("can't allocate memory"), 2),
+        (Interrupted("Stopped. --resume x"), 130),
+    ],
+)
 def test_every_ending_has_its_status(error, status, capsys):
     def fail():
         raise error

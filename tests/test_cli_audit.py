@@ -13,14 +13,29 @@ from sfumato.audit.subject import Finding
 from sfumato.cli.audit import audit
 from sfumato.cli.ending import ended
 
-GOOD = {"id": "B01", "name": "halved", "expected": "caught", "verdict": "caught", "twin": "pass", "ok": True,
-        "level": 0, "detail": "standard deviation 0.5"}  # fmt: skip
+GOOD = {
+    "id": "B01",
+    "name": "halved",
+    "expected": "caught",
+    "verdict": "caught",
+    "twin": "pass",
+    "ok": True,
+    "level": 0,
+    "detail": "standard deviation 0.5",
+}
 ATTACK = {
-    "attack": "GAN-Leaks", "internal": True, "note": "internal", "caveat": "split at random", "members": 50,
-    "nonmembers": 50, "samples": 100, "claim": {"epsilon": 1.0, "delta": 1e-5, "mu": 0.27}, "epsilon_lower": 0.2,
+    "attack": "GAN-Leaks",
+    "internal": True,
+    "note": "internal",
+    "caveat": "split at random",
+    "members": 50,
+    "nonmembers": 50,
+    "samples": 100,
+    "claim": {"epsilon": 1.0, "delta": 1e-5, "mu": 0.27},
+    "epsilon_lower": 0.2,
     "rows": [{"measure": "auc", "value": 0.9, "interval": [0.85, 0.95], "ceiling": 0.57, "decides": True, "ok": False}],
     "verdict": "fail",
-}  # fmt: skip
+}
 
 
 @pytest.fixture

@@ -49,8 +49,15 @@ class Places:
 def made(tmp_path_factory) -> Places:
     home, random = tmp_path_factory.mktemp("made"), np.random.default_rng(0)
     images, labels = random.integers(0, 256, (2, 60, 8, 8), dtype=np.uint8), np.arange(60) % 3
-    np.savez(home / "set.npz", train_images=images[0], train_labels=labels, test_images=images[1], test_labels=labels,
-             train_who=np.arange(60) // 2, test_who=np.arange(60) // 2)  # fmt: skip
+    np.savez(
+        home / "set.npz",
+        train_images=images[0],
+        train_labels=labels,
+        test_images=images[1],
+        test_labels=labels,
+        train_who=np.arange(60) // 2,
+        test_who=np.arange(60) // 2,
+    )
     np.savez(home / "wide.npz", images=random.integers(0, 256, (30, 8, 12), dtype=np.uint8), labels=labels[:30])
     (home / "garbage").write_bytes(b"nothing of the kind" * 9)
     (home / "folder").mkdir()
@@ -85,13 +92,25 @@ def base(verb: str, places: Places) -> list[str]:
     known = {
         "synthesize": [data, "--method", "dp-merf", *SMALL, "--count", "3", *budget, *out],
         "train-classifier": [data, "--network", "linear", "--set", "steps=2", "--set", "batch=20", *budget, *out],
-        "tune": ["dp-merf", "--private", "--data", data, "--runs", "1", "--count", "3", "--epsilon", "1", *out,
-                 *(word for text in SMALL[1::2] for word in ("--grid", text))],
+        "tune": [
+            "dp-merf",
+            "--private",
+            "--data",
+            data,
+            "--runs",
+            "1",
+            "--count",
+            "3",
+            "--epsilon",
+            "1",
+            *out,
+            *(word for text in SMALL[1::2] for word in ("--grid", text)),
+        ],
         "evaluate": [release, "--data", data, "--publish-accuracy", "1", "--device", "cpu", *out],
         "budget": [data, "--total", "8", "--json"],
         "refit": [release, "--count", "3", *out],
         "sample": [release, "--count", "3", *out],
-    }  # fmt: skip
+    }
     return [verb, *known[verb]]
 
 
@@ -196,14 +215,24 @@ def test_the_same_command_lines_without_the_fault_work(places):
         assert (state() == before) == (verb in ("refit", "sample")), verb
 
 
-@pytest.mark.parametrize("words", [
-    ("refit", "--set", "features=40"), ("train-classifier", "--test", "digits", "--test-split", "nope"),
-    ("synthesize", "--person", "who"), ("train-classifier", "--person", "who"),
-    ("tune", "--person", "who"), ("evaluate", "--person", "who"), ("synthesize", "--private-count"),
-    ("synthesize", "--relation", "replace-one", "--private-count"), ("synthesize", "--delta", "0"),
-    ("synthesize", "--epsilon", "0"), ("synthesize", "--microbatch", "0"), ("synthesize", "--count", "0"),
-    ("synthesize", "--public", "{wide}", "--provenance", "made up", "--method", "dpaf"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("refit", "--set", "features=40"),
+        ("train-classifier", "--test", "digits", "--test-split", "nope"),
+        ("synthesize", "--person", "who"),
+        ("train-classifier", "--person", "who"),
+        ("tune", "--person", "who"),
+        ("evaluate", "--person", "who"),
+        ("synthesize", "--private-count"),
+        ("synthesize", "--relation", "replace-one", "--private-count"),
+        ("synthesize", "--delta", "0"),
+        ("synthesize", "--epsilon", "0"),
+        ("synthesize", "--microbatch", "0"),
+        ("synthesize", "--count", "0"),
+        ("synthesize", "--public", "{wide}", "--provenance", "made up", "--method", "dpaf"),
+    ],
+)
 def test_what_does_not_go_together_spends_nothing(places, words):
     verb, *more = (word.format(wide=places.home / "wide.npz") for word in words)
     nothing_spent(*base(verb, places), *more)
@@ -228,16 +257,32 @@ def test_a_wrong_setting_of_any_method_spends_nothing(places, method):
 def tiny(method: str, places: Places, **changes: Any) -> list[str]:
     """`synthesize` with the smallest settings of a method."""
     words = [f"{name}={value}" for name, value in (TINY[method] | changes).items()]
-    return ["synthesize", str(places.data), "--method", method, "--epsilon", "1", "--count", "3", "--device", "cpu",
-            "--out", "new", *(word for text in words for word in ("--set", text))]  # fmt: skip
+    return [
+        "synthesize",
+        str(places.data),
+        "--method",
+        method,
+        "--epsilon",
+        "1",
+        "--count",
+        "3",
+        "--device",
+        "cpu",
+        "--out",
+        "new",
+        *(word for text in words for word in ("--set", text)),
+    ]
 
 
-@pytest.mark.parametrize(("method", "changes", "words"), [
-    ("dp-mepf", {"network": "efficientnet"}, "weights of efficientnet"),
-    ("dp-mepf", {"network": "vgg16"}, "vgg16"),
-    ("dpaf", {"conv1": "public"}, "--public"),
-    ("dpaf", {"warm": "2"}, "--public"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "changes", "words"),
+    [
+        ("dp-mepf", {"network": "efficientnet"}, "weights of efficientnet"),
+        ("dp-mepf", {"network": "vgg16"}, "vgg16"),
+        ("dpaf", {"conv1": "public"}, "--public"),
+        ("dpaf", {"warm": "2"}, "--public"),
+    ],
+)
 def test_weights_or_public_images_that_are_missing_spend_nothing(places, monkeypatch, method, changes, words):
     monkeypatch.delenv("SFUMATO_EFFICIENTNET", raising=False)
     assert words in nothing_spent(*tiny(method, places, **changes))
@@ -267,10 +312,15 @@ def test_too_little_memory_for_any_method_spends_nothing(places, unaudited, monk
 
 
 @pytest.mark.parametrize("verb", SPENDING)
-@pytest.mark.parametrize(("fault", "words"), [
-    (MemoryError(), "lower --microbatch"), (ImportError("No module named 'tiny'", name="tiny"), "package 'tiny'"),
-    (OSError(28, "No space left", "/full/disk"), "/full/disk"), (RuntimeError("shapes do not match"), "made-up images"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (MemoryError(), "lower --microbatch"),
+        (ImportError("No module named 'tiny'", name="tiny"), "package 'tiny'"),
+        (OSError(28, "No space left", "/full/disk"), "/full/disk"),
+        (RuntimeError("shapes do not match"), "made-up images"),
+    ],
+)
 def test_whatever_a_rehearsal_meets_spends_nothing(places, unaudited, monkeypatch, verb, fault, words):
     def failed(*_: object) -> Any:
         raise fault

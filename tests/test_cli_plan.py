@@ -63,8 +63,21 @@ def test_plan_of_a_named_set():
 
 
 def test_plan_warns():
-    status, out, _ = call("plan", "--method", "dp-merf", "--epsilon", "1", "--records", "50", "--shape", "1x8x8",
-                          "--classes", "3", "--delta", "0.1")  # fmt: skip
+    status, out, _ = call(
+        "plan",
+        "--method",
+        "dp-merf",
+        "--epsilon",
+        "1",
+        "--records",
+        "50",
+        "--shape",
+        "1x8x8",
+        "--classes",
+        "3",
+        "--delta",
+        "0.1",
+    )
     assert status == 0 and "warning: Too few data" in out and "warning: delta=0.1 is above" in out
 
 

@@ -12,9 +12,34 @@ from sfumato.release import verify
 from sfumato.request import Request, typed
 
 NAME = "datalens-paper-mnist-1"
-TINY = ("--set", "teachers=6", "--set", "topk=10", "--set", "sigma=0", "--set", "steps=2", "--set", "batch=4", "--set",
-        "draws=2", "--set", "warmup=1", "--set", "hidden=16", "--set", "width=8", "--set", "critic_width=2", "--set",
-        "critic_hidden=4", "--set", "latent=4", "--set", "threshold=0")  # fmt: skip
+TINY = (
+    "--set",
+    "teachers=6",
+    "--set",
+    "topk=10",
+    "--set",
+    "sigma=0",
+    "--set",
+    "steps=2",
+    "--set",
+    "batch=4",
+    "--set",
+    "draws=2",
+    "--set",
+    "warmup=1",
+    "--set",
+    "hidden=16",
+    "--set",
+    "width=8",
+    "--set",
+    "critic_width=2",
+    "--set",
+    "critic_hidden=4",
+    "--set",
+    "latent=4",
+    "--set",
+    "threshold=0",
+)
 
 
 def planned(*argv: object) -> dict:

@@ -93,9 +93,14 @@ def test_refit(release, tmp_path):
 
 @pytest.mark.parametrize(
     ("argv", "words"),
-    [(("--label", "cow"), "Unknown label 'cow'"), (("--count", "0"), "--count from 1"), (("--format", "gif"), "png"),
-     (("--seed", "-1"), "--seed from 0"), (("--seed", "9" * 30), "--seed from 0")],
-)  # fmt: skip
+    [
+        (("--label", "cow"), "Unknown label 'cow'"),
+        (("--count", "0"), "--count from 1"),
+        (("--format", "gif"), "png"),
+        (("--seed", "-1"), "--seed from 0"),
+        (("--seed", "9" * 30), "--seed from 0"),
+    ],
+)
 def test_sample_refuses(release, tmp_path, argv, words):
     assert words in refused("sample", release, "--out", tmp_path / "more", *argv)
 
@@ -188,19 +193,48 @@ def test_budget_of_a_public_set():
 
 @pytest.mark.parametrize(
     ("argv", "words"),
-    [(("--delta", "1e-6"), "give --total"), (("--total", "-1"), "--total above 0"), (("--unit", "person"), "--person"),
-     (("--total", "1", "--relation", "swap"), "--relation as"), (("--split", "nope"), "split")],
-)  # fmt: skip
+    [
+        (("--delta", "1e-6"), "give --total"),
+        (("--total", "-1"), "--total above 0"),
+        (("--unit", "person"), "--person"),
+        (("--total", "1", "--relation", "swap"), "--relation as"),
+        (("--split", "nope"), "split"),
+    ],
+)
 def test_budget_refuses(argv, words):
     assert words in refused("budget", "digits", *argv)
 
 
 def test_ctrl_c_leaves_a_run_that_resumes(tmp_path):
-    command = [sys.executable, "-m", "sfumato", "synthesize", "digits", "--method", "dp-merf", "--epsilon", "1",
-               "--set", "features=50", "--set", "batch=2", "--set", "steps=400", "--count", "20",
-               "--out", "release"]  # fmt: skip
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, "PYTHONPATH": str(Path.cwd())})  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "sfumato",
+        "synthesize",
+        "digits",
+        "--method",
+        "dp-merf",
+        "--epsilon",
+        "1",
+        "--set",
+        "features=50",
+        "--set",
+        "batch=2",
+        "--set",
+        "steps=400",
+        "--count",
+        "20",
+        "--out",
+        "release",
+    ]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+    )
     with process:
         for line in process.stderr:
             if line.startswith("training"):

@@ -49,21 +49,24 @@ def test_private_data_have_no_accuracy_unless_the_test_images_are_public(npz, tm
     assert status == 0 and "of the public test images" in text, err
 
 
-@pytest.mark.parametrize("argv, words", [
-    ((), "DATA is missing"),
-    (("digits",), "--epsilon E is missing"),
-    (("digits", "--epsilon", "1", "--set", "k=2"), "Expected k from"),
-    (("digits", "--epsilon", "1", "--set", "luck=2"), "found 'luck'"),
-    (("digits", "--epsilon", "1", "--network", "cnn", "--set", "network=linear"), "given twice"),
-    (("digits", "--epsilon", "1", "--network", "cnn"), "at least 14x14"),
-    (("digits", "--epsilon", "1", "--provenance", "x"), "goes with test images"),
-    (("digits", "--epsilon", "1", "--signer", "x"), "needs a key"),
-    (("digits", "--recipe", "topagg-x"), "no recipe of a classifier"),
-    (("digits", "--epsilon", "1", "--microbatch", "0"), "Expected --microbatch from 1"),
-    (("digits", "--resume", "x"), "leave out DATA"),
-    (("--resume", "x"), "no run 'x'"),
-    (("digits", "--epsilon", "1", "--test", "fashion-mnist"), "Expected test images of 1x8x8"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        ((), "DATA is missing"),
+        (("digits",), "--epsilon E is missing"),
+        (("digits", "--epsilon", "1", "--set", "k=2"), "Expected k from"),
+        (("digits", "--epsilon", "1", "--set", "luck=2"), "found 'luck'"),
+        (("digits", "--epsilon", "1", "--network", "cnn", "--set", "network=linear"), "given twice"),
+        (("digits", "--epsilon", "1", "--network", "cnn"), "at least 14x14"),
+        (("digits", "--epsilon", "1", "--provenance", "x"), "goes with test images"),
+        (("digits", "--epsilon", "1", "--signer", "x"), "needs a key"),
+        (("digits", "--recipe", "topagg-x"), "no recipe of a classifier"),
+        (("digits", "--epsilon", "1", "--microbatch", "0"), "Expected --microbatch from 1"),
+        (("digits", "--resume", "x"), "leave out DATA"),
+        (("--resume", "x"), "no run 'x'"),
+        (("digits", "--epsilon", "1", "--test", "fashion-mnist"), "Expected test images of 1x8x8"),
+    ],
+)
 def test_it_refuses(argv, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert words in refused("train-classifier", *argv)
@@ -101,8 +104,9 @@ def test_a_stopped_run_resumes(npz, tmp_path):
                 raise KeyboardInterrupt
 
     settings = {"network": "linear", "steps": "3", "batch": "50"}
-    request = Request(data=str(npz), method="classifier", epsilon=1.0, settings=settings, out=str(tmp_path / "out"),
-                      device="cpu")  # fmt: skip
+    request = Request(
+        data=str(npz), method="classifier", epsilon=1.0, settings=settings, out=str(tmp_path / "out"), device="cpu"
+    )
     with pytest.raises(Interrupted, match="--resume") as stopped:
         carry_out_training(request, None, Stop())
     name = str(stopped.value).split()[-1]

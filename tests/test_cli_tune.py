@@ -35,8 +35,20 @@ def test_private_data_need_the_word(capsys, tmp_path):
     np.savez(tmp_path / "scans.npz", images=images, labels=labels)
     status, said = run(capsys, *TINY, "--data", tmp_path / "scans.npz")
     assert status == 2 and "--private" in said.err
-    status, said = run(capsys, *TINY, "--data", tmp_path / "scans.npz", "--private", "--runs", 2, "--count", 6,
-                       "--out", tmp_path / "release", "--json")  # fmt: skip
+    status, said = run(
+        capsys,
+        *TINY,
+        "--data",
+        tmp_path / "scans.npz",
+        "--private",
+        "--runs",
+        2,
+        "--count",
+        6,
+        "--out",
+        tmp_path / "release",
+        "--json",
+    )
     assert status == 0 and json.loads(said.out)["guarantee"]["epsilon"] == pytest.approx(2.0, rel=1e-3)
     status, said = run(capsys, *TINY, "--data", tmp_path / "scans.npz", "--private", "--out", tmp_path / "again")
     assert status == 3

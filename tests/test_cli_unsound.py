@@ -13,8 +13,28 @@ from sfumato.release import gate
 from sfumato.release.reading import MARK
 from sfumato.train.dpaf_printed import STAMP
 
-SMALL = ["--set", "epochs=0.4", "--set", "width=2", "--set", "critic_width=2", "--set", "features=4", "--set", "mu=2",
-         "--set", "hidden=4", "--set", "latent=4", "--set", "batch=16", "--count", "12", "--epsilon", "9"]  # fmt: skip
+SMALL = [
+    "--set",
+    "epochs=0.4",
+    "--set",
+    "width=2",
+    "--set",
+    "critic_width=2",
+    "--set",
+    "features=4",
+    "--set",
+    "mu=2",
+    "--set",
+    "hidden=4",
+    "--set",
+    "latent=4",
+    "--set",
+    "batch=16",
+    "--count",
+    "12",
+    "--epsilon",
+    "9",
+]
 METHOD = ["--method", "dpaf", "--unsound"]
 
 
@@ -53,14 +73,24 @@ def test_everything_in_the_folder_bears_the_stamp(folder):
 
 
 def test_a_person_reads_it_too(tmp_path):
-    status, out, _ = call("synthesize", "digits", *METHOD, *SMALL, "--set", "split=33%,34%,33%", "--out",
-                          str(tmp_path / "a"))  # fmt: skip
+    status, out, _ = call(
+        "synthesize", "digits", *METHOD, *SMALL, "--set", "split=33%,34%,33%", "--out", str(tmp_path / "a")
+    )
     assert status == 0 and STAMP in out and "does not hold" in out
 
 
-@pytest.mark.parametrize("line", ["verify {0}", "evaluate {0} --data digits", "evaluate {0} --data digits "
-                                  "--publish-accuracy 1", "sample {0} --out {0}/more", "refit {0} --out {0}/more",
-                                  "compare {0} {1}", "audit {0} --members digits --nonmembers digits"])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "verify {0}",
+        "evaluate {0} --data digits",
+        "evaluate {0} --data digits --publish-accuracy 1",
+        "sample {0} --out {0}/more",
+        "refit {0} --out {0}/more",
+        "compare {0} {1}",
+        "audit {0} --members digits --nonmembers digits",
+    ],
+)
 def test_no_verb_takes_it_for_a_release(folder, tmp_path, line):
     shutil.copytree(folder, tmp_path / "copy")
     said = refused(*line.format(folder, tmp_path / "copy").split())
@@ -68,8 +98,22 @@ def test_no_verb_takes_it_for_a_release(folder, tmp_path, line):
 
 
 def test_a_statement_put_beside_it_changes_nothing(folder, tmp_path):
-    status, _, err = call("synthesize", "digits", "--method", "dp-merf", "--epsilon", "5", "--set", "features=20",
-                          "--set", "steps=2", "--count", "12", "--out", str(tmp_path / "release"))  # fmt: skip
+    status, _, err = call(
+        "synthesize",
+        "digits",
+        "--method",
+        "dp-merf",
+        "--epsilon",
+        "5",
+        "--set",
+        "features=20",
+        "--set",
+        "steps=2",
+        "--count",
+        "12",
+        "--out",
+        str(tmp_path / "release"),
+    )
     assert status == 0, err
     assert call("verify", str(tmp_path / "release"))[0] == 0
     for path in folder.iterdir():
@@ -80,8 +124,18 @@ def test_a_statement_put_beside_it_changes_nothing(folder, tmp_path):
     assert gate.check(folder)
 
 
-@pytest.mark.parametrize("option", ["--sign key", "--ledger l.sqlite", "--public digits", "--relation replace-one",
-                                    "--labels private:0.1", "--private-count", "--format parquet"])  # fmt: skip
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--sign key",
+        "--ledger l.sqlite",
+        "--public digits",
+        "--relation replace-one",
+        "--labels private:0.1",
+        "--private-count",
+        "--format parquet",
+    ],
+)
 def test_what_belongs_to_releases_is_refused(tmp_path, option):
     said = refused("synthesize", "digits", *METHOD, *SMALL, *option.split(), "--out", str(tmp_path / "a"))
     assert "makes no release" in said and option.split()[0] in said and not (tmp_path / "a").exists()

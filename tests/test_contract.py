@@ -21,8 +21,20 @@ from sfumato.run.progress import Recorder
 
 # The smallest settings that still do everything; a new method brings its own line.
 TINY = {
-    "datalens": {"teachers": 6, "topk": 10, "steps": 6, "batch": 4, "draws": 2, "warmup": 1, "hidden": 16, "width": 8,
-                 "latent": 4, "critic_width": 2, "critic_hidden": 4, "threshold": 0.01},
+    "datalens": {
+        "teachers": 6,
+        "topk": 10,
+        "steps": 6,
+        "batch": 4,
+        "draws": 2,
+        "warmup": 1,
+        "hidden": 16,
+        "width": 8,
+        "latent": 4,
+        "critic_width": 2,
+        "critic_hidden": 4,
+        "threshold": 0.01,
+    },
     "dp-hp": {"order": 2, "groups": 3, "steps": 6, "batch": 4, "latent": 4, "width": 8},
     "dp-mepf": {"network": "random", "grid": 1, "steps": 6, "batch": 4, "latent": 4, "width": 8},
     "dp-merf": {"features": 40, "steps": 6, "batch": 4, "latent": 4, "width": 8},
@@ -31,24 +43,93 @@ TINY = {
     "dp-sinkhorn": {"steps": 6, "batch": 12, "fakes": 6, "blur": 1.0, "rounds": 1, "latent": 4, "width": 8},
     "dp-swd": {"slices": 6, "bins": 4, "steps": 6, "batch": 4, "latent": 4, "width": 8},
     "dp-vae": {"steps": 5, "batch": 12, "latent": 3, "width": 8},
-    "dpaf": {"epochs": 0.9, "batch": 10, "mu": 2, "critic_width": 2, "features": 4, "width": 2, "latent": 4,
-             "hidden": 4, "rate": 0.05, "critic_rate": 0.05, "replay": 2, "fakes": 8, "moves": 2, "matching": 1.0},
-    "dpdm": {"steps": 5, "batch": 12, "copies": 2, "width": 8, "depth": 1, "evaluations": 2, "draft": 0.2,
-             "draft_features": 20, "draft_steps": 2, "public_steps": 2, "public_batch": 4},
-    "dpgan": {"steps": 6, "batch": 12, "fakes": 4, "critic_steps": 2, "latent": 4, "width": 8, "critic_width": 4,
-              "generator": "conv", "rate": 0.05, "critic_rate": 0.05},
-    "g-pate": {"teachers": 6, "dimensions": 3, "bins": 4, "threshold": 0.0, "steps": 6, "batch": 4, "draws": 2,
-               "warmup": 1, "generator": "conv", "width": 8, "latent": 4, "critic_width": 2, "critic_hidden": 4},
-    "gs-wgan": {"teachers": 6, "steps": 6, "batch": 4, "draws": 2, "warmup": 1, "hidden": 16, "width": 8, "latent": 4,
-                "critic_width": 2, "critic_hidden": 4},
+    "dpaf": {
+        "epochs": 0.9,
+        "batch": 10,
+        "mu": 2,
+        "critic_width": 2,
+        "features": 4,
+        "width": 2,
+        "latent": 4,
+        "hidden": 4,
+        "rate": 0.05,
+        "critic_rate": 0.05,
+        "replay": 2,
+        "fakes": 8,
+        "moves": 2,
+        "matching": 1.0,
+    },
+    "dpdm": {
+        "steps": 5,
+        "batch": 12,
+        "copies": 2,
+        "width": 8,
+        "depth": 1,
+        "evaluations": 2,
+        "draft": 0.2,
+        "draft_features": 20,
+        "draft_steps": 2,
+        "public_steps": 2,
+        "public_batch": 4,
+    },
+    "dpgan": {
+        "steps": 6,
+        "batch": 12,
+        "fakes": 4,
+        "critic_steps": 2,
+        "latent": 4,
+        "width": 8,
+        "critic_width": 4,
+        "generator": "conv",
+        "rate": 0.05,
+        "critic_rate": 0.05,
+    },
+    "g-pate": {
+        "teachers": 6,
+        "dimensions": 3,
+        "bins": 4,
+        "threshold": 0.0,
+        "steps": 6,
+        "batch": 4,
+        "draws": 2,
+        "warmup": 1,
+        "generator": "conv",
+        "width": 8,
+        "latent": 4,
+        "critic_width": 2,
+        "critic_hidden": 4,
+    },
+    "gs-wgan": {
+        "teachers": 6,
+        "steps": 6,
+        "batch": 4,
+        "draws": 2,
+        "warmup": 1,
+        "hidden": 16,
+        "width": 8,
+        "latent": 4,
+        "critic_width": 2,
+        "critic_hidden": 4,
+    },
     "ndpdc": {"each": 2, "steps": 6, "batch": 12, "width": 4, "depth": 1},
     "p3gm": {"steps": 5, "batch": 12, "latent": 3, "width": 8, "components": 2, "rounds": 2},
-    "pate-gan": {"teachers": 6, "steps": 6, "batch": 4, "draws": 2, "warmup": 1, "hidden": 16, "width": 8, "latent": 4,
-                 "critic_width": 2, "critic_hidden": 4, "student_width": 4},
+    "pate-gan": {
+        "teachers": 6,
+        "steps": 6,
+        "batch": 4,
+        "draws": 2,
+        "warmup": 1,
+        "hidden": 16,
+        "width": 8,
+        "latent": 4,
+        "critic_width": 2,
+        "critic_hidden": 4,
+        "student_width": 4,
+    },
     "pearl": {"frequencies": 20, "steps": 6, "batch": 4, "latent": 4, "width": 8},
     "private-evolution": {"each": 4, "rounds": 6},
     "private-set": {"each": 2, "rounds": 2, "outer": 3, "batches": 1, "inner": 2, "batch": 12, "width": 4, "depth": 1},
-}  # fmt: skip
+}
 VARIANTS = {
     "uniform": LabelPrior("uniform"),
     "declared": LabelPrior("declared", weights=(0.5, 0.3, 0.2)),
@@ -56,10 +137,15 @@ VARIANTS = {
 }
 # Declared shares take the way of uniform ones; one method has them in the default run, all of them in the slow one.
 CASES = [
-    pytest.param(row.name, kind, id=f"{row.name}-{kind}",
-                 marks=[pytest.mark.slow] if kind == "declared" and row.name != "dp-merf" else [])
-    for row in TABLE for kind in VARIANTS
-]  # fmt: skip
+    pytest.param(
+        row.name,
+        kind,
+        id=f"{row.name}-{kind}",
+        marks=[pytest.mark.slow] if kind == "declared" and row.name != "dp-merf" else [],
+    )
+    for row in TABLE
+    for kind in VARIANTS
+]
 SPEC = DataSpec("arrays", 60, (1, 8, 8), ("0", "1", "2"))
 BUDGET = Budget(2.0)
 

@@ -60,8 +60,11 @@ def test_every_pitfall_has_its_row_and_its_proof():
 
 
 def test_the_gallery_is_told_as_it_is():
-    rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in text("docs/audit.md").splitlines()
-            if re.match(r"\| B\d\d \|", line)]  # fmt: skip
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:4]]
+        for line in text("docs/audit.md").splitlines()
+        if re.match(r"\| B\d\d \|", line)
+    ]
     assert rows == [[bug.id, bug.name, ", ".join(bug.by) or "control: must pass"] for bug in BUGS]
 
 

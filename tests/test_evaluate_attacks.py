@@ -165,9 +165,15 @@ def test_scores_that_are_not_numbers_are_refused():
 
 def test_a_memorising_generator_is_caught(digits):
     members, others, shown = digits[:300], digits[300:900], Recorder()
-    found = attacks(Release(Copier(members)), members, (others.pixels, others.labels), samples=3000, device="cpu",
-                    kinds=["full-black-box", "calibrated", "domias", "reconstruction", "attribute", "white-box"],
-                    progress=shown)  # fmt: skip
+    found = attacks(
+        Release(Copier(members)),
+        members,
+        (others.pixels, others.labels),
+        samples=3000,
+        device="cpu",
+        kinds=["full-black-box", "calibrated", "domias", "reconstruction", "attribute", "white-box"],
+        progress=shown,
+    )
     each = found["attacks"]
     for kind in ("full-black-box", "calibrated", "domias", "reconstruction"):
         assert each[kind]["auc"].mean > 0.95 and each[kind]["verdict"] == scores.ABOVE, kind
@@ -185,8 +191,11 @@ def test_a_memorising_generator_is_caught(digits):
 def test_a_memorising_generator_is_caught_through_its_latents(digits):
     members, others = digits[:40], digits[40:80]
     net = Mixer(members)
-    for find, options in ((ganleaks.descend, {"steps": 80}), (ganleaks.search, {"budget": 400}),
-                          (ganleaks.descend, {"steps": 60, "optimiser": "lbfgs"})):  # fmt: skip
+    for find, options in (
+        (ganleaks.descend, {"steps": 80}),
+        (ganleaks.search, {"budget": 400}),
+        (ganleaks.descend, {"steps": 60, "optimiser": "lbfgs"}),
+    ):
         one, two = (ganleaks.latent_scores(net, c, find, **options) for c in (members, others))
         assert scores.auc(one, two) > 0.95, (find, options)
     assert all(p.requires_grad for p in net.parameters())  # left as it was
@@ -292,8 +301,13 @@ def test_another_attribute_may_be_hidden(digits):
 def test_dp_merf_stays_under_its_ceiling(digits, tmp_path, monkeypatch):
     monkeypatch.setitem(package.DEEP, "cpu", 25)
     members, others = digits[:400], digits[400:1200]
-    release = synthesize(DPMERF(features=200, steps=40), (members.pixels, members.labels), Budget(epsilon=1), count=16,
-                         ledger=tmp_path / "ledger.sqlite")  # fmt: skip
+    release = synthesize(
+        DPMERF(features=200, steps=40),
+        (members.pixels, members.labels),
+        Budget(epsilon=1),
+        count=16,
+        ledger=tmp_path / "ledger.sqlite",
+    )
     found = attacks(release, members, others, samples=1500, limit=300, device="cpu")
     assert set(found["attacks"]) == set(KINDS) and found["verdict"] == scores.BELOW and found["above"] == []
     for kind, told in found["attacks"].items():
@@ -316,12 +330,26 @@ def test_wrong_input_is_refused_in_a_sentence(digits):
 
 def test_reference_images_are_apart_from_candidates_and_arrays_have_no_attribute(digits):
     release = Release(Copier(digits[:20]))
-    found = attacks(release, digits[:20].pixels, digits[20:60].pixels, kinds=["full-black-box", "attribute"],
-                    samples=100, device="cpu", exchangeable=False)  # fmt: skip
+    found = attacks(
+        release,
+        digits[:20].pixels,
+        digits[20:60].pixels,
+        kinds=["full-black-box", "attribute"],
+        samples=100,
+        device="cpu",
+        exchangeable=False,
+    )
     assert found["reference"] == 20 and found["attacks"]["full-black-box"]["nonmembers"] == 20
     assert found["attacks"]["attribute"]["verdict"] == "does not apply" and "random split" in found["warning"]
-    own = attacks(release, digits[:20], digits[20:60], reference=digits[60:90], kinds=["full-black-box"], samples=100,
-                  device="cpu")  # fmt: skip
+    own = attacks(
+        release,
+        digits[:20],
+        digits[20:60],
+        reference=digits[60:90],
+        kinds=["full-black-box"],
+        samples=100,
+        device="cpu",
+    )
     assert own["reference"] == 30 and own["attacks"]["full-black-box"]["nonmembers"] == 40
     assert batch(digits[:3].pixels).labels.tolist() == [-1, -1, -1]
 

@@ -64,8 +64,13 @@ def test_other_units_data_and_test_sets_are_marked():
     row = {"relation": "add-remove", "unit": "record", "delta": 1e-5, "data": "x", "test": "x (10)"}
     rows = [dict(row), row | {"unit": "person"}, row | {"data": "y"}, row | {"test": "x (20)"}, row | {"test": None}]
     mark(rows)
-    assert [r["mark"].removeprefix("not comparable: ") for r in rows] == ["", "other unit", "other data",
-                                                                          "other test set", ""]  # fmt: skip
+    assert [r["mark"].removeprefix("not comparable: ") for r in rows] == [
+        "",
+        "other unit",
+        "other data",
+        "other test set",
+        "",
+    ]
 
 
 def test_numbers_of_private_data_make_the_comparison_internal(made, tmp_path):
@@ -95,9 +100,12 @@ def test_an_evaluation_of_another_release_is_not_believed(made, tmp_path):
 
 def test_what_is_wrong_is_one_sentence(made, tmp_path):
     one, two = made("one"), made("two", epsilon=3.0)
-    for folders, out, word in (([one], "out", "at least two"), ([one, one], "out", "given twice"),
-                               ([one, two], "two/inside", "within the release"),
-                               ([one, tmp_path / "none"], "out", "missing")):  # fmt: skip
+    for folders, out, word in (
+        ([one], "out", "at least two"),
+        ([one, one], "out", "given twice"),
+        ([one, two], "two/inside", "within the release"),
+        ([one, tmp_path / "none"], "out", "missing"),
+    ):
         with pytest.raises(InputError, match=word):
             compare(folders, tmp_path / out)
     (tmp_path / "full").mkdir()

@@ -46,14 +46,23 @@ def places(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SFUMATO_RUNS", str(home / "runs"))
         patch.setenv("SFUMATO_CACHE", str(home / "cache"))
-        api.synthesize(DPMERF(features=200, steps=60, batch=16), str(home / "bars.npz"), Budget(epsilon=50), count=120,
-                       out=home / "release", ledger=home / "ledger")  # fmt: skip
+        api.synthesize(
+            DPMERF(features=200, steps=60, batch=16),
+            str(home / "bars.npz"),
+            Budget(epsilon=50),
+            count=120,
+            out=home / "release",
+            ledger=home / "ledger",
+        )
     return home / "release", str(home / "bars.npz")
 
 
 def prints(folder):
-    return {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
-            for p in Path(folder).rglob("*") if p.is_file()}  # fmt: skip
+    return {
+        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in Path(folder).rglob("*")
+        if p.is_file()
+    }
 
 
 @pytest.fixture
@@ -61,8 +70,13 @@ def quick(places, tmp_path):
     release, data = places
 
     def run(**options):
-        given = {"classifiers": ["mlp"], "metrics": ["utility"], "seeds": 2, "recipes": QUICK,
-                 "out": tmp_path / "out"} | options  # fmt: skip
+        given = {
+            "classifiers": ["mlp"],
+            "metrics": ["utility"],
+            "seeds": 2,
+            "recipes": QUICK,
+            "out": tmp_path / "out",
+        } | options
         return evaluate(release, data, device="cpu", **given)
 
     return run
@@ -73,8 +87,10 @@ def test_utility_beside_real_data_and_the_reference(quick):
     rows = made["utility"]
     assert rows["real"]["classifiers"]["mlp"]["accuracy"]["mean"] > 0.9
     lost = rows["gap_to_real"]["mlp"]["mean"]
-    assert lost == pytest.approx(rows["real"]["classifiers"]["mlp"]["accuracy"]["mean"]
-                                 - rows["synthetic"]["classifiers"]["mlp"]["accuracy"]["mean"])  # fmt: skip
+    assert lost == pytest.approx(
+        rows["real"]["classifiers"]["mlp"]["accuracy"]["mean"]
+        - rows["synthetic"]["classifiers"]["mlp"]["accuracy"]["mean"]
+    )
     assert set(rows["gap_to_reference"]) == {"mlp", "forest"} and "DC-GAN" in rows["reference"]["trained_by"]
     assert set(rows["synthetic"]["classifiers"]["mlp"]["groups"]["records"]) == {"x", "y", "z"}
     assert made["release"]["method"] == "dp-merf" and made["data"]["test_records"] == 150
@@ -117,8 +133,16 @@ def test_the_report_of_private_data_says_so_and_is_readable_by_its_owner_alone(q
 
 def test_public_data_are_free(tmp_path):
     api.synthesize(DPMERF(features=20, steps=2), "digits", Budget(epsilon=5), count=60, out=tmp_path / "release")
-    made = evaluate(tmp_path / "release", "digits", test="digits", classifiers=["logreg"], metrics=["utility"],
-                    seeds=1, recipes={"logreg": Recipe(steps=2, batch=8)}, device="cpu")  # fmt: skip
+    made = evaluate(
+        tmp_path / "release",
+        "digits",
+        test="digits",
+        classifiers=["logreg"],
+        metrics=["utility"],
+        seeds=1,
+        recipes={"logreg": Recipe(steps=2, batch=8)},
+        device="cpu",
+    )
     assert not made.touches_private and made.accesses == 0 and not counts_path().exists()
     assert "nothing private" in made.sections["touched"][0]
     assert "1797 test images are training images too" in made.sections["data"]["warnings"][0]
@@ -135,25 +159,66 @@ def _check(value, schema, where="$"):
 
 
 MEASURED = {"name": str, "mean": float, "low": float, "high": float, "values": list, "note": str}
-ROW = {"accuracy": MEASURED, "fixed": MEASURED, "paper": MEASURED, "test_error": float, "looks": list,
-       "per_class": {"0": MEASURED}, "confusion": list, "calibration": MEASURED, "groups": type(None)}  # fmt: skip
-TRAINED = {"protocol": str, "protocol_means": str, "trained_on": int, "tested_on": int, "seeds": int,
-           "classifiers": {"cnn": ROW}, "max": MEASURED, "mean": MEASURED}  # fmt: skip
+ROW = {
+    "accuracy": MEASURED,
+    "fixed": MEASURED,
+    "paper": MEASURED,
+    "test_error": float,
+    "looks": list,
+    "per_class": {"0": MEASURED},
+    "confusion": list,
+    "calibration": MEASURED,
+    "groups": type(None),
+}
+TRAINED = {
+    "protocol": str,
+    "protocol_means": str,
+    "trained_on": int,
+    "tested_on": int,
+    "seeds": int,
+    "classifiers": {"cnn": ROW},
+    "max": MEASURED,
+    "mean": MEASURED,
+}
 SCHEMA = {
-    "format": str, "touches_private": bool, "accesses": int, "command": str,
+    "format": str,
+    "touches_private": bool,
+    "accesses": int,
+    "command": str,
     "sections": {
-        "software": str, "touched": list, "seconds": {"utility": float, "fidelity": float, "attacks": float},
-        "settings": {"protocol": str, "classifiers": list, "metrics": list, "seeds": int, "device": str,
-                     "reference": bool},
+        "software": str,
+        "touched": list,
+        "seconds": {"utility": float, "fidelity": float, "attacks": float},
+        "settings": {
+            "protocol": str,
+            "classifiers": list,
+            "metrics": list,
+            "seeds": int,
+            "device": str,
+            "reference": bool,
+        },
         "release": {"method": str, "guarantee": dict, "images": int, "shape": list, "classes": list},
-        "data": {"train": str, "train_records": int, "test": str, "test_records": int, "public": bool,
-                 "accesses": int, "shared": int, "warnings": list},
-        "utility": {"synthetic": TRAINED, "real": TRAINED, "reference": type(None), "gap_to_real": {"cnn": MEASURED},
-                    "gap_to_reference": type(None)},
+        "data": {
+            "train": str,
+            "train_records": int,
+            "test": str,
+            "test_records": int,
+            "public": bool,
+            "accesses": int,
+            "shared": int,
+            "warnings": list,
+        },
+        "utility": {
+            "synthetic": TRAINED,
+            "real": TRAINED,
+            "reference": type(None),
+            "gap_to_real": {"cnn": MEASURED},
+            "gap_to_reference": type(None),
+        },
         "fidelity": {"against": str, "features": list, "values": {"inception-score": MEASURED}},
         "attacks": {"attacks": {"full-black-box": dict}, "verdict": str},
     },
-}  # fmt: skip
+}
 
 
 def test_everything_follows_the_documented_schema(quick, tmp_path):
@@ -167,9 +232,11 @@ def test_everything_follows_the_documented_schema(quick, tmp_path):
 
 def test_what_is_asked_wrongly_is_refused_before_anything_is_read(quick):
     for wrong, word in (
-        ({"metrics": ["beauty"]}, "--metrics"), ({"protocol": "best"}, "--protocol"), ({"seeds": 0}, "--seeds"),
+        ({"metrics": ["beauty"]}, "--metrics"),
+        ({"protocol": "best"}, "--protocol"),
+        ({"seeds": 0}, "--seeds"),
         ({"classifiers": ["svm"]}, "--classifiers"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InputError, match=word):
             quick(**wrong)
     assert not counts_path().exists()
@@ -183,8 +250,14 @@ def test_progress_is_shown(quick):
 
 def test_the_reference_learns_the_rough_look_of_the_classes():
     pixels, labels = bars(300, 0)
-    made, marks = reference(pixels[:, None], labels, classes=4, count=90, seed=0,
-                            training=Training(steps=120, batch=32, width=8, latent=4, rate=3e-3))  # fmt: skip
+    made, marks = reference(
+        pixels[:, None],
+        labels,
+        classes=4,
+        count=90,
+        seed=0,
+        training=Training(steps=120, batch=32, width=8, latent=4, rate=3e-3),
+    )
     assert made.shape == (90, 1, 8, 8) and made.dtype == np.uint8
     assert np.bincount(marks, minlength=4).tolist() == [30, 30, 30, 0]  # no images of a class that is not there
     rows = [[made[marks == at, 0, 2 * b : 2 * b + 2].mean() for b in range(3)] for at in range(3)]
@@ -195,8 +268,16 @@ def test_a_published_accuracy_is_charged_and_near_the_truth(places, tmp_path):
     release, data = places
     before = prints(release)
     made = publish_accuracy(release, data, 50.0, tmp_path / "accuracy", recipe=QUICK["cnn"], device="cpu")
-    plain = evaluate(release, data, classifiers=["cnn"], metrics=["utility"], seeds=1, recipes=QUICK, device="cpu",
-                     out=tmp_path / "out")  # fmt: skip
+    plain = evaluate(
+        release,
+        data,
+        classifiers=["cnn"],
+        metrics=["utility"],
+        seeds=1,
+        recipes=QUICK,
+        device="cpu",
+        out=tmp_path / "out",
+    )
     exact = plain.sections["utility"]["synthetic"]["classifiers"]["cnn"]["fixed"].mean
     assert abs(made["accuracy"] - exact) < 6 * made["sigma"] / (150 * 2**0.5) + 1e-9
     assert prints(release) == before
@@ -234,15 +315,29 @@ def command(monkeypatch):
     from sfumato.cli import run
 
     monkeypatch.setattr(api, "evaluate", lambda *a, **k: evaluate(*a, **k, recipes=QUICK), raising=False)
-    monkeypatch.setattr(api, "publish_accuracy", lambda *a, **k: publish_accuracy(*a, **k, recipe=QUICK["cnn"]),
-                        raising=False)  # fmt: skip
+    monkeypatch.setattr(
+        api, "publish_accuracy", lambda *a, **k: publish_accuracy(*a, **k, recipe=QUICK["cnn"]), raising=False
+    )
     return lambda *argv: run(["evaluate", *argv])
 
 
 def test_the_command(places, command, tmp_path, capsys):
     release, data = places
-    asked = (str(release), "--data", data, "--classifiers", "mlp", "--metrics", "utility", "--seeds", "2", "--device",
-             "cpu", "--out", str(tmp_path / "out"))  # fmt: skip
+    asked = (
+        str(release),
+        "--data",
+        data,
+        "--classifiers",
+        "mlp",
+        "--metrics",
+        "utility",
+        "--seeds",
+        "2",
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path / "out"),
+    )
     assert command(*asked) == 0
     shown = capsys.readouterr().out
     assert "mlp" in shown and "selection on the test set" in shown and "touched private images" in shown

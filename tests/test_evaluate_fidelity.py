@@ -171,8 +171,9 @@ def test_inception_score_equals_a_plain_loop():
     expected = []
     for part in np.array_split(order, 3):
         marginal = p[part].mean(0)
-        expected.append(np.exp(np.mean([sum(q * np.log(q / m) for q, m in zip(row, marginal, strict=True))
-                                        for row in p[part]])))  # fmt: skip
+        expected.append(
+            np.exp(np.mean([sum(q * np.log(q / m) for q, m in zip(row, marginal, strict=True)) for row in p[part]]))
+        )
     found = inception_score(p, splits=3)
     assert np.allclose(found.values, expected) and "standard deviation" in found.note
 
@@ -194,8 +195,11 @@ def test_noise_is_worse_than_more_of_the_same_in_every_number():
     options = dict(features=["pixels", "classifier"], classifier=net, device="cpu", progress=shown)
     good = fidelity(real, None, pictures(150, 1), None, **options)
     bad = fidelity(real, None, pictures(150, 2, noise=True), None, **options)
-    assert set(good) == {f"{m}/{s}" for m in ("fid", "kid", "precision", "recall", "density", "coverage")
-                         for s in ("pixels", "classifier")} | {"inception-score"}  # fmt: skip
+    assert set(good) == {
+        f"{m}/{s}"
+        for m in ("fid", "kid", "precision", "recall", "density", "coverage")
+        for s in ("pixels", "classifier")
+    } | {"inception-score"}
     for name, value in good.items():
         other = bad[name].mean
         if "score" not in name:  # of an untrained network
@@ -212,8 +216,9 @@ def test_fidelity_of_real_data_with_itself_keeps_features_only_when_asked():
 
 def test_limits_are_drawn_by_seed():
     real, fake = pictures(120, 0), pictures(120, 1)
-    one, same, other = (fidelity(real, None, fake, None, features=["pixels"], device="cpu", limit=40, seed=s)
-                        for s in (0, 0, 1))  # fmt: skip
+    one, same, other = (
+        fidelity(real, None, fake, None, features=["pixels"], device="cpu", limit=40, seed=s) for s in (0, 0, 1)
+    )
     assert one == same and one["fid/pixels"].mean != other["fid/pixels"].mean and "40 real" in one["fid/pixels"].note
     itself = fidelity(real, None, real.copy(), None, features=["pixels"], device="cpu", limit=40)
     assert itself["fid/pixels"].mean < 1e-4

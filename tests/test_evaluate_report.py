@@ -44,8 +44,15 @@ def trained(labels, right, protocol="fixed", groups=None):
         last = (logits.argmax(-1) == labels).mean(1)
         looks = np.stack([last - 0.1, last + 0.02, last], 1)
         rows[name] = describe(logits, looks, labels, CLASSES, protocol, groups)
-    return {"protocol": protocol, "protocol_means": "fixed schedule, last step", "trained_on": 60, "tested_on": 40,
-            "seeds": 2, "classifiers": rows, **over_classifiers(rows)}  # fmt: skip
+    return {
+        "protocol": protocol,
+        "protocol_means": "fixed schedule, last step",
+        "trained_on": 60,
+        "tested_on": 40,
+        "seeds": 2,
+        "classifiers": rows,
+        **over_classifiers(rows),
+    }
 
 
 def fake_attacks(release, leak=0.0):
@@ -56,29 +63,63 @@ def fake_attacks(release, leak=0.0):
         "white-box": {"verdict": "does not apply", "note": "no latents"},
     }
     above = [name for name, row in found.items() if row["verdict"] == ABOVE]
-    return {"attacks": found, "ceiling": ceiling.to_json(), "verdict": ABOVE if above else "below the ceiling",
-            "above": above, "samples": 100, "reference": 20, "warning": "members and others differ"}  # fmt: skip
+    return {
+        "attacks": found,
+        "ceiling": ceiling.to_json(),
+        "verdict": ABOVE if above else "below the ceiling",
+        "above": above,
+        "samples": 100,
+        "reference": 20,
+        "warning": "members and others differ",
+    }
 
 
 def fake_report(release, real, protocol="fixed", leak=0.0, **more):
     labels = real.test.labels
     ours, theirs = trained(labels, 1.5, protocol, np.array(["<b>", "y"] * 20)), trained(labels, 4.0, protocol)
-    utility = {"synthetic": ours, "real": theirs, "reference": None, "gap_to_reference": None,
-               "gap_to_real": gaps(ours, theirs, "real minus synthetic")}  # fmt: skip
-    values = {"fid/classifier": Measured("fid", 12.5, 11.0, 14.0, (12.0, 13.0), "60 real and 90 synthetic images"),
-              "kid/classifier": Measured("kid", 1e-3, -1e-3, 3e-3, (0.0, 2e-3)),
-              "inception-score": over_seeds("inception-score", [2.0, 2.1])}  # fmt: skip
+    utility = {
+        "synthetic": ours,
+        "real": theirs,
+        "reference": None,
+        "gap_to_reference": None,
+        "gap_to_real": gaps(ours, theirs, "real minus synthetic"),
+    }
+    values = {
+        "fid/classifier": Measured("fid", 12.5, 11.0, 14.0, (12.0, 13.0), "60 real and 90 synthetic images"),
+        "kid/classifier": Measured("kid", 1e-3, -1e-3, 3e-3, (0.0, 2e-3)),
+        "inception-score": over_seeds("inception-score", [2.0, 2.1]),
+    }
     sections = {
-        "software": "sfumato 0.1.0", "touched": ["The private test set has been used 2 times."],
+        "software": "sfumato 0.1.0",
+        "touched": ["The private test set has been used 2 times."],
         "settings": {"protocol": protocol, "classifiers": ["cnn", "mlp"], "seeds": 2, "device": "cpu"},
-        "release": {"method": "dp-merf", "guarantee": release.statement["guarantee"], "images": len(release.images),
-                    "shape": [1, 8, 6], "classes": list(CLASSES)},
-        "data": {"train": "scans", "train_records": 60, "test": "scans", "test_records": 40,
-                 "public": not real.private, "accesses": 2, "shared": 0, "warnings": ["3 images are shared."]},
-        "utility": utility, "attacks": fake_attacks(release, leak), "seconds": {"utility": 1.5},
-        "fidelity": {"against": "training images", "features": ["classifier"], "values": values,
-                     "skipped": {"efficientnet-lite0": "no weights"}},
-    }  # fmt: skip
+        "release": {
+            "method": "dp-merf",
+            "guarantee": release.statement["guarantee"],
+            "images": len(release.images),
+            "shape": [1, 8, 6],
+            "classes": list(CLASSES),
+        },
+        "data": {
+            "train": "scans",
+            "train_records": 60,
+            "test": "scans",
+            "test_records": 40,
+            "public": not real.private,
+            "accesses": 2,
+            "shared": 0,
+            "warnings": ["3 images are shared."],
+        },
+        "utility": utility,
+        "attacks": fake_attacks(release, leak),
+        "seconds": {"utility": 1.5},
+        "fidelity": {
+            "against": "training images",
+            "features": ["classifier"],
+            "values": values,
+            "skipped": {"efficientnet-lite0": "no weights"},
+        },
+    }
     return Report(sections | more, real.private, real.accesses, COMMAND)
 
 
@@ -147,8 +188,12 @@ def test_the_tables_hold_the_numbers(private, release):
     text = Page(private).text
     for name, row in sections["utility"]["synthetic"]["classifiers"].items():
         gap = sections["utility"]["gap_to_real"][name]
-        for words in (spread(row["fixed"]), interval(row["fixed"], percent=True), f"{100 * gap['mean']:.1f}",
-                      rate(row["calibration"]["mean"])):  # fmt: skip
+        for words in (
+            spread(row["fixed"]),
+            interval(row["fixed"], percent=True),
+            f"{100 * gap['mean']:.1f}",
+            rate(row["calibration"]["mean"]),
+        ):
             assert words in text
     assert "12.5" in text and "11 to 14" in text and "efficientnet-lite0: not measured. no weights" in text
     assert "pass, level 0; records made up" in text and text.rstrip().count(COMMAND) == 1
@@ -217,8 +262,10 @@ def test_words():
     assert len(mosaic(fake_images(5).pixels)) == 5 and len(mosaic(fake_images(90).pixels)) == 64
 
 
-@pytest.mark.parametrize(("ours", "real", "said"), [(0.6, 0.9, "keep about 47 %"), (0.33, 0.9, "little or nothing"),
-                                                    (0.3, 0.3, "says nothing")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ours", "real", "said"),
+    [(0.6, 0.9, "keep about 47 %"), (0.33, 0.9, "little or nothing"), (0.3, 0.3, "says nothing")],
+)
 def test_what_the_images_are_worth(ours, real, said):
     kind = {key: {"classifiers": {"cnn": {"fixed": {"mean": x}}}} for key, x in (("synthetic", ours), ("real", real))}
     words = useful_words({"utility": kind, "release": {"classes": ["a", "b", "c"]}})

@@ -114,6 +114,14 @@ def test_the_cnn_reaches_its_mark_on_real_images(name, least):
 
     with load(name) as box, load(name, split="test") as held:
         inside, out = records(box), records(held)
-        made = train("cnn", inside.read(slice(0, None)), inside.labels, out.read(slice(0, None)), out.labels,
-                     classes=10, seeds=[0], looks=1)  # fmt: skip
+        made = train(
+            "cnn",
+            inside.read(slice(0, None)),
+            inside.labels,
+            out.read(slice(0, None)),
+            out.labels,
+            classes=10,
+            seeds=[0],
+            looks=1,
+        )
     assert made.accuracies[0, -1] >= least

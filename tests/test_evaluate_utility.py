@@ -114,7 +114,16 @@ def test_the_defaults_and_unknown_names():
 def test_the_whole_with_a_constant_number_of_steps():
     x = np.repeat(np.arange(3, dtype=np.uint8) * 100, 40)[:, None, None, None] * np.ones((1, 1, 8, 8), np.uint8)
     y, kept = np.repeat(np.arange(3), 40), {}
-    made = utility(x, y, x, y, classes=["a", "b", "c"], classifiers=["mlp", "forest"], seeds=2,
-                   recipes={"mlp": Recipe(steps=60, batch=24)}, keep=kept)  # fmt: skip
+    made = utility(
+        x,
+        y,
+        x,
+        y,
+        classes=["a", "b", "c"],
+        classifiers=["mlp", "forest"],
+        seeds=2,
+        recipes={"mlp": Recipe(steps=60, batch=24)},
+        keep=kept,
+    )
     assert made["classifiers"]["mlp"]["accuracy"].mean > 0.95 and made["classifiers"]["forest"]["accuracy"].mean == 1
     assert made["trained_on"] == 120 and set(kept) == {"mlp", "forest"} and made["max"].mean == 1

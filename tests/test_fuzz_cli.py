@@ -24,20 +24,47 @@ ODD = {
     "--epsilon": ["0", "-1", "nan", "inf", "1e-300", "1e308", "1e-3", "1e3", "one", ""],
     "--delta": ["0", "1", "nan", "-0.1", "1e-320", "1e-15", "0.999", "2"],
     "--records": ["0", "-5", "1" * 30, "1e3", "ten"],
-    "--shape": ["28x28", "2x8x8", "1x0x8", "axbxc", "1x-8x-8", "", "x", "1x8x8x8",
-                "1x99999999999999999999x1", "1x٣x3", "1x²x3", "1x1x" + "9" * 5000, "1x1.5x2"],
+    "--shape": [
+        "28x28",
+        "2x8x8",
+        "1x0x8",
+        "axbxc",
+        "1x-8x-8",
+        "",
+        "x",
+        "1x8x8x8",
+        "1x99999999999999999999x1",
+        "1x٣x3",
+        "1x²x3",
+        "1x1x" + "9" * 5000,
+        "1x1.5x2",
+    ],
     "--classes": ["0", "-1", "1" * 12, "many"],
     "--relation": ["swap", "", "ADD-REMOVE"],
     "--unit": ["planet", "Person"],
-    "--set": ["features", "=", "features=", "features=3", "a=b", "features=1e3", "rate=nan", "rate=inf",
-              "steps=" + "9" * 5000, "features=50", "labels=x", "epsilon=3", "__class__=x", "bandwidth=-inf"],
+    "--set": [
+        "features",
+        "=",
+        "features=",
+        "features=3",
+        "a=b",
+        "features=1e3",
+        "rate=nan",
+        "rate=inf",
+        "steps=" + "9" * 5000,
+        "features=50",
+        "labels=x",
+        "epsilon=3",
+        "__class__=x",
+        "bandwidth=-inf",
+    ],
     "--labels": ["private:", "private:0", "private:nan", "nowhere.csv", "", "\0", "private:0.0000001"],
     "--data": ["/no/such", "digits:x", "", "mnist:", "fashion-mnistt", "\0", "\udcff"],
     "--size": ["0", "-1", "28", "99999999"],
     "--person": ["who", ""],
     "--method": ["nope", "", "\udcff", "dp-merf"],
     "--nope": ["1"],
-}  # fmt: skip
+}
 
 
 # No path can come of it: a fuzz test has no business in the folders of the machine.
@@ -65,10 +92,33 @@ def plans(draw: st.DrawFn) -> list[str]:
 
 
 NEEDED = ("--epsilon", "--records", "--shape", "--classes")
-WORDS = st.sampled_from(["methods", "sample", "refit", "budget", "--json", "--out", "/no/such", "--count", "-1",
-                         "5", "--label", "3",
-                         "--seed", "x", "--total", "nan", "1e999", "--", "-h", "--version", "", "--ledger",
-                         "/dev/null"])  # fmt: skip
+WORDS = st.sampled_from(
+    [
+        "methods",
+        "sample",
+        "refit",
+        "budget",
+        "--json",
+        "--out",
+        "/no/such",
+        "--count",
+        "-1",
+        "5",
+        "--label",
+        "3",
+        "--seed",
+        "x",
+        "--total",
+        "nan",
+        "1e999",
+        "--",
+        "-h",
+        "--version",
+        "",
+        "--ledger",
+        "/dev/null",
+    ]
+)
 
 
 def check(argv: list[str]) -> None:

@@ -73,8 +73,9 @@ def test_training_and_settling_leave_the_rest_alone():
     assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
     net.settle(seeded())
     changed = {name for name, value in net.state_dict().items() if not torch.equal(before[name], value)}
-    assert net.training and changed == {f"{s}.norm.{m}" for s in ("first", "second", "third") for m in
-                                        ("mean", "variance")}  # fmt: skip
+    assert net.training and changed == {
+        f"{s}.norm.{m}" for s in ("first", "second", "third") for m in ("mean", "variance")
+    }
     twice = small()
     twice.settle(seeded())
     assert all(torch.equal(value, twice.state_dict()[name]) for name, value in net.state_dict().items())

@@ -27,8 +27,16 @@ context.set_forkserver_preload(
 
 
 def request(home: Path) -> Request:
-    return Request(data=str(home / "scans.npz"), method="dp-merf", epsilon=2.0, settings=SMALL, count=30, seed=1,
-                   out=str(home / "release"), device="cpu")  # fmt: skip
+    return Request(
+        data=str(home / "scans.npz"),
+        method="dp-merf",
+        epsilon=2.0,
+        settings=SMALL,
+        count=30,
+        seed=1,
+        out=str(home / "release"),
+        device="cpu",
+    )
 
 
 @pytest.fixture

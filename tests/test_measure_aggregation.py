@@ -117,8 +117,9 @@ def test_labels_reach_the_features_and_the_judge():
     assert Classifier(net.conv1, 4, CLASSES)(images).shape == (12, CLASSES)
 
 
-@pytest.mark.parametrize(("text", "found"), [("C2-C2-C1", (2, 2, 1)), ("C3-C1-x", (3, 1, 0)), ("C2-C2-×", (2, 2, 0)),
-                                              ("x-C4-C1", (0, 4, 1))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "found"), [("C2-C2-C1", (2, 2, 1)), ("C3-C1-x", (3, 1, 0)), ("C2-C2-×", (2, 2, 0)), ("x-C4-C1", (0, 4, 1))]
+)
 def test_layouts_are_read_and_written(text, found):
     layout = Layout.parse(text)
     assert (layout.conv1, layout.conv2, layout.conv3) == found and Layout.parse(str(layout)) == layout

@@ -24,8 +24,10 @@ def lengths(clip, rows: torch.Tensor, layers: int = 1) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-@pytest.mark.parametrize("clip", [Flat(0.7), Flat(0.7, threshold=4.0), PerLayer(0.7), Automatic(0.7), TopK(0.7, 0.6),
-                                  TopK(0.7, 0.3, by="count")])  # fmt: skip
+@pytest.mark.parametrize(
+    "clip",
+    [Flat(0.7), Flat(0.7, threshold=4.0), PerLayer(0.7), Automatic(0.7), TopK(0.7, 0.6), TopK(0.7, 0.3, by="count")],
+)
 def test_no_row_is_longer_than_the_bound(clip, layers):
     found = lengths(clip, rows(), layers)
     assert float(found.max()) <= clip.bound.norm * (1 + 1e-12)
@@ -95,11 +97,20 @@ def test_the_threshold_stays_between_its_bounds_whatever_is_released():
     assert state.votes(torch.tensor([math.nan, math.inf, 0.0])).flatten().tolist() == [0, 0, 1]
 
 
-@pytest.mark.parametrize("make", [
-    lambda: Flat(0.0), lambda: Flat(math.nan), lambda: Flat(1.0, -1.0), lambda: PerLayer(1.0, (1.0, 0.0)),
-    lambda: Automatic(1.0, 0.0), lambda: TopK(1.0, 1.5), lambda: TopK(1.0, 0.5, by="norm"),
-    lambda: QuantileClip(1.0, low=2.0), lambda: QuantileClip(1.0, quantile=1.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Flat(0.0),
+        lambda: Flat(math.nan),
+        lambda: Flat(1.0, -1.0),
+        lambda: PerLayer(1.0, (1.0, 0.0)),
+        lambda: Automatic(1.0, 0.0),
+        lambda: TopK(1.0, 1.5),
+        lambda: TopK(1.0, 0.5, by="norm"),
+        lambda: QuantileClip(1.0, low=2.0),
+        lambda: QuantileClip(1.0, quantile=1.0),
+    ],
+)
 def test_settings_without_meaning_are_refused(make):
     with pytest.raises(ValueError, match="Expected"):
         make()

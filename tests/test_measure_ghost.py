@@ -177,10 +177,15 @@ def shared() -> nn.Module:
 
 
 CASES = {
-    "used twice": Twice, "do not come through": Tied, "parameters of its own": Own, "rows for": Together,
-    "shared by two": shared, "ParametrizedLinear": lambda: nn.Sequential(
-        nn.Flatten(), nn.utils.parametrizations.spectral_norm(nn.Linear(72, 3))).eval(),
-}  # fmt: skip
+    "used twice": Twice,
+    "do not come through": Tied,
+    "parameters of its own": Own,
+    "rows for": Together,
+    "shared by two": shared,
+    "ParametrizedLinear": lambda: nn.Sequential(
+        nn.Flatten(), nn.utils.parametrizations.spectral_norm(nn.Linear(72, 3))
+    ).eval(),
+}
 
 
 @pytest.mark.parametrize("words", CASES)

@@ -22,9 +22,17 @@ WAYS = ("ghost", "vmap", "loop")
 def cnn() -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.ReLU(),
-        nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 4),
-    )  # fmt: skip
+        nn.Conv2d(1, 8, 3, padding=1),
+        nn.GroupNorm(2, 8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(64, 12),
+        nn.Tanh(),
+        nn.Linear(12, 4),
+    )
 
 
 def loss(net: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
@@ -40,8 +48,11 @@ def away(a: Tensor, b: Tensor) -> float:
     return float((a - b).norm() / b.norm())
 
 
-@pytest.mark.parametrize("clip", [Flat(1.0), Flat(1.0, 2.0), PerLayer(1.0), Automatic(1.0), TopK(1.0, 0.7),
-                                  TopK(1.0, 0.4, by="count")], ids=lambda c: type(c).__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    "clip",
+    [Flat(1.0), Flat(1.0, 2.0), PerLayer(1.0), Automatic(1.0), TopK(1.0, 0.7), TopK(1.0, 0.4, by="count")],
+    ids=lambda c: type(c).__name__,
+)
 def test_ways_agree_for_every_clip(clip):
     images, labels = batch(7)
     exact = per_example(cnn(), loss, clip, way="loop").rows(images, labels)
@@ -192,8 +203,9 @@ def by_hand(net: nn.Module, loss, clip: float, images: Tensor, labels: Tensor, d
     for i in range(len(images)):
         same = slice(i * copies, (i + 1) * copies)
         x, y = images[i : i + 1].repeat(copies, 1, 1, 1), labels[i : i + 1].repeat(copies)
-        slopes = torch.autograd.grad(loss(net, x, y, *(d[same] for d in drawn)).mean(), list(net.parameters()),
-                                     materialize_grads=True)  # fmt: skip
+        slopes = torch.autograd.grad(
+            loss(net, x, y, *(d[same] for d in drawn)).mean(), list(net.parameters()), materialize_grads=True
+        )
         row = torch.cat([s.flatten() for s in slopes]).double()
         total = total + row * min(1, clip / float(row.norm()))
     return total

@@ -44,9 +44,15 @@ def test_the_kernel(sizes):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("layer", [nn.Conv2d(8, 8, 3, groups=2), nn.Conv2d(8, 8, 3, dilation=2),
-                                   nn.Conv2d(8, 8, 3, padding=1, padding_mode="circular"),
-                                   nn.Conv2d(8, 8, 3, stride=(1, 2))])  # fmt: skip
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(8, 8, 3, groups=2),
+        nn.Conv2d(8, 8, 3, dilation=2),
+        nn.Conv2d(8, 8, 3, padding=1, padding_mode="circular"),
+        nn.Conv2d(8, 8, 3, stride=(1, 2)),
+    ],
+)
 def test_what_the_kernel_does_not_do(layer):
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU")

@@ -38,8 +38,12 @@ def test_other_shares_are_refused(share):
 @pytest.mark.parametrize("signs", [False, True])
 def test_no_record_adds_more_than_declared(signs):
     torch.manual_seed(0)
-    query = per_example(nn.Linear(16, 5), lambda net, images, labels: net(images.flatten(1)).square().sum(1),
-                        Largest(0.5, 0.3, signs), batch=8)  # fmt: skip
+    query = per_example(
+        nn.Linear(16, 5),
+        lambda net, images, labels: net(images.flatten(1)).square().sum(1),
+        Largest(0.5, 0.3, signs),
+        batch=8,
+    )
     images, labels = 1e3 * torch.randn(8, 1, 4, 4), torch.zeros(8, dtype=torch.long)
     images[0], images[1], images[2] = 0.0, float("nan"), 1e30
     rows = query.rows(images, labels)

@@ -38,8 +38,15 @@ def test_over_many_matrices_a_direction_comes_back():
 def test_no_teacher_moves_the_counts_by_more_than_is_charged():
     votes, random = Binned(6, 4, 1.0), torch.Generator().manual_seed(1)
     matrix = votes.matrix(9, random)
-    wild = torch.cat([torch.randn(40, 1, 9, generator=random), torch.zeros(1, 1, 9), torch.full((1, 1, 9), 1e38),
-                      torch.full((1, 1, 9), float("nan")), torch.full((1, 1, 9), -1e-38)])  # fmt: skip
+    wild = torch.cat(
+        [
+            torch.randn(40, 1, 9, generator=random),
+            torch.zeros(1, 1, 9),
+            torch.full((1, 1, 9), 1e38),
+            torch.full((1, 1, 9), float("nan")),
+            torch.full((1, 1, 9), -1e-38),
+        ]
+    )
     wild = torch.cat([wild, -wild])
     rows = votes.encode(wild, matrix).flatten(0, 1)
     assert torch.equal(votes.histogram.project(rows), rows)  # nothing is void

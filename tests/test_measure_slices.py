@@ -36,8 +36,9 @@ def test_no_difference_of_records_is_stretched_beyond_it():
 def test_every_record_counts_once_in_each_slice():
     slices = Slices((1, 4, 4), 5, 4, 1.0, 0)
     whole = torch.randint(0, 256, (6, 1, 4, 4)) / 255
-    images = torch.cat([whole, torch.zeros(1, 1, 4, 4), torch.full((1, 1, 4, 4), 1e30),
-                        torch.full((1, 1, 4, 4), torch.nan)])  # fmt: skip
+    images = torch.cat(
+        [whole, torch.zeros(1, 1, 4, 4), torch.full((1, 1, 4, 4), 1e30), torch.full((1, 1, 4, 4), torch.nan)]
+    )
     votes = slices(images)
     assert (votes.sum(2) == 1).all()
     assert torch.equal(Ballot(5, low=0).project(votes), votes)  # nothing has to be cut

@@ -17,8 +17,12 @@ from sfumato.measure.critics import Critics
 from sfumato.measure.teachers import Stacked, chunk_for
 
 SMALL = Critics((1, 28, 28), 10, 8, 32, draws=5)
-RECIPES = [SMALL, Critics((3, 13, 10), 2, 8, 16, draws=6), Critics((1, 9, 9), 0, 4, 8, norm=False, draws=4),
-           Critics((1, 9, 9), 3, 4, 8, norm=False, heads=True, draws=4)]  # fmt: skip
+RECIPES = [
+    SMALL,
+    Critics((3, 13, 10), 2, 8, 16, draws=6),
+    Critics((1, 9, 9), 0, 4, 8, norm=False, draws=4),
+    Critics((1, 9, 9), 3, 4, 8, norm=False, heads=True, draws=4),
+]
 
 
 def block_of(recipe: Critics, count: int = 3, dtype: torch.dtype = torch.float32, **tuning: int) -> Stacked:
@@ -304,9 +308,15 @@ def taught(count: int) -> tuple[dict[str, torch.Tensor], list[torch.Tensor], tor
 # Rounding moves the directions of fresh teachers a lot, and a few steps of Adam move them further apart; what teachers
 # have learned together is the same.
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize("precision, moments, limit", [
-    ("float32", "float32", 1e-4), ("tf32", "float32", 0.1), ("bfloat16", "float32", 0.5), ("bfloat16", "bfloat16", 0.5),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "precision, moments, limit",
+    [
+        ("float32", "float32", 1e-4),
+        ("tf32", "float32", 0.1),
+        ("bfloat16", "float32", 0.5),
+        ("bfloat16", "bfloat16", 0.5),
+    ],
+)
 def test_rounded_products_teach_the_same(device, precision, moments, limit):
     recipe, count = dataclasses.replace(SMALL, precision=precision, moments=moments), 200 if device == "cuda" else 40
     fresh, given, before, expected = taught(count)

@@ -20,10 +20,16 @@ class ActNorm(nn.Module):
 
 
 REFUSED = [
-    nn.BatchNorm1d(3), nn.BatchNorm2d(3), nn.BatchNorm3d(3), nn.SyncBatchNorm(3), nn.LazyBatchNorm2d(),
-    nn.BatchNorm2d(3, track_running_stats=False).eval(), nn.InstanceNorm2d(3, track_running_stats=True),
-    MinibatchStdDev(), ActNorm(),
-]  # fmt: skip
+    nn.BatchNorm1d(3),
+    nn.BatchNorm2d(3),
+    nn.BatchNorm3d(3),
+    nn.SyncBatchNorm(3),
+    nn.LazyBatchNorm2d(),
+    nn.BatchNorm2d(3, track_running_stats=False).eval(),
+    nn.InstanceNorm2d(3, track_running_stats=True),
+    MinibatchStdDev(),
+    ActNorm(),
+]
 
 
 @pytest.mark.parametrize("layer", REFUSED, ids=lambda layer: type(layer).__name__)
@@ -35,9 +41,15 @@ def test_the_layer_and_the_remedy_are_named(layer):
 
 def test_layers_that_keep_examples_apart_pass():
     apart = nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True), nn.LayerNorm(4), nn.Dropout(),
-        nn.BatchNorm2d(4).eval(), nn.InstanceNorm2d(4, track_running_stats=True).eval(), nn.Embedding(3, 4),
-    )  # fmt: skip
+        nn.Conv2d(1, 4, 3),
+        nn.GroupNorm(2, 4),
+        nn.InstanceNorm2d(4, affine=True),
+        nn.LayerNorm(4),
+        nn.Dropout(),
+        nn.BatchNorm2d(4).eval(),
+        nn.InstanceNorm2d(4, track_running_stats=True).eval(),
+        nn.Embedding(3, 4),
+    )
     validate(apart)
     apart[5].train()
     with pytest.raises(InputError, match="'5'"):  # it was looked at
@@ -48,8 +60,14 @@ def test_layers_that_keep_examples_apart_pass():
 def test_behaviour_tells_what_mixes():
     images = torch.rand(4, 3, 6, 6)
     apart = [nn.Conv2d(3, 4, 3), nn.GroupNorm(3, 3), nn.InstanceNorm2d(3), nn.Dropout(0.5), nn.BatchNorm2d(3).eval()]
-    mixing = [nn.BatchNorm2d(3), lambda x: x.flip(0), lambda x: x.cumsum(0), lambda x: x.sum(0),
-              lambda x: x + x.detach().mean(0), lambda x: (x > x.mean(0)).float()]  # fmt: skip
+    mixing = [
+        nn.BatchNorm2d(3),
+        lambda x: x.flip(0),
+        lambda x: x.cumsum(0),
+        lambda x: x.sum(0),
+        lambda x: x + x.detach().mean(0),
+        lambda x: (x > x.mean(0)).float(),
+    ]
     assert [mixes_examples(layer, images) for layer in apart] == [False] * len(apart)
     assert [mixes_examples(layer, images) for layer in mixing] == [True] * len(mixing)
 

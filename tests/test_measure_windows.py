@@ -92,11 +92,17 @@ def test_what_a_kernel_cannot_count_is_left_to_strides(monkeypatch):
     assert module._launched(None, maps((2, 3, 7, 7, 11)), 5, 2, 2, 8) is None
 
 
-@pytest.mark.parametrize("shape, dtype, word", [
-    ((1, 1, 4, 4, 11), torch.bfloat16, torch.int16), ((1, 1, 4, 4, 42), torch.bfloat16, torch.int32),
-    ((1, 1, 4, 4, 12), torch.bfloat16, torch.int64), ((1, 1, 4, 4, 11), torch.float32, torch.int32),
-    ((1, 1, 4, 4, 42), torch.float32, torch.int64), ((1, 1, 4, 4, 1), torch.float64, torch.int64),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape, dtype, word",
+    [
+        ((1, 1, 4, 4, 11), torch.bfloat16, torch.int16),
+        ((1, 1, 4, 4, 42), torch.bfloat16, torch.int32),
+        ((1, 1, 4, 4, 12), torch.bfloat16, torch.int64),
+        ((1, 1, 4, 4, 11), torch.float32, torch.int32),
+        ((1, 1, 4, 4, 42), torch.float32, torch.int64),
+        ((1, 1, 4, 4, 1), torch.float64, torch.int64),
+    ],
+)
 def test_words_are_as_wide_as_the_channels_allow(shape, dtype, word):
     class Kernel:
         def __getitem__(self, grid):

@@ -20,8 +20,20 @@ from sfumato.privacy.plan import crossing
 
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
 FIELD = {"student": "field", "critic": "kernel", "compress": "unit", "rule": "mean", "shown": 8, "finish": 2}
-TINY = {"teachers": 6, "topk": 10, "steps": 3, "batch": 4, "draws": 2, "warmup": 1, "hidden": 16, "width": 8,
-        "latent": 4, "critic_width": 2, "critic_hidden": 4, "threshold": 0.01}  # fmt: skip
+TINY = {
+    "teachers": 6,
+    "topk": 10,
+    "steps": 3,
+    "batch": 4,
+    "draws": 2,
+    "warmup": 1,
+    "hidden": 16,
+    "width": 8,
+    "latent": 4,
+    "critic_width": 2,
+    "critic_hidden": 4,
+    "threshold": 0.01,
+}
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -67,9 +79,19 @@ def test_a_budget_too_small_for_one_step_is_refused():
 
 @pytest.mark.parametrize(
     "bad",
-    [{"teachers": 0}, {"order": "other"}, {"share": 0.0}, {"rule": "hard"}, {"average": 1.0}, {"batch": 1},
-     {"sigma": -1.0}, {"law": "cauchy"}, {"generator": "conv", "width": 10}, {"compress": "zip"}],
-)  # fmt: skip
+    [
+        {"teachers": 0},
+        {"order": "other"},
+        {"share": 0.0},
+        {"rule": "hard"},
+        {"average": 1.0},
+        {"batch": 1},
+        {"sigma": -1.0},
+        {"law": "cauchy"},
+        {"generator": "conv", "width": 10},
+        {"compress": "zip"},
+    ],
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         DataLens(**bad).plan(MNIST, Budget(1.0))
@@ -77,15 +99,36 @@ def test_settings_must_make_sense(bad):
 
 @pytest.mark.parametrize(
     "switch",
-    [{"order": "paper"}, {"conditional": False}, {"compress": "levels"}, {"compress": "lattice"},
-     {"compress": "sketch"}, {"sparse": False}, {"stochastic": False}, {"share": 0.5}, {"rule": "soft"},
-     {"rule": "tanh"}, {"rule": "shrunk"}, {"blur": 1.0}, {"average": 0.9, "replay": 2}, {"fits": 3},
-     {"law": "uniform"}, {"generator": "conv"}, {"moments": "bfloat16"}, {"precision": "bfloat16"},
-     {"critic": "kernel"}, {"critic": "kernel", "shown": 6, "anneal": True}, {"compress": "unit"}, FIELD,
-     FIELD | {"cross": True, "conditional": False}, FIELD | {"cross": True, "share": 0.5, "average": 0.9},
-     FIELD | {"octaves": 1.0}, FIELD | {"waves": 30, "octaves": 1.0}],
+    [
+        {"order": "paper"},
+        {"conditional": False},
+        {"compress": "levels"},
+        {"compress": "lattice"},
+        {"compress": "sketch"},
+        {"sparse": False},
+        {"stochastic": False},
+        {"share": 0.5},
+        {"rule": "soft"},
+        {"rule": "tanh"},
+        {"rule": "shrunk"},
+        {"blur": 1.0},
+        {"average": 0.9, "replay": 2},
+        {"fits": 3},
+        {"law": "uniform"},
+        {"generator": "conv"},
+        {"moments": "bfloat16"},
+        {"precision": "bfloat16"},
+        {"critic": "kernel"},
+        {"critic": "kernel", "shown": 6, "anneal": True},
+        {"compress": "unit"},
+        FIELD,
+        FIELD | {"cross": True, "conditional": False},
+        FIELD | {"cross": True, "share": 0.5, "average": 0.9},
+        FIELD | {"octaves": 1.0},
+        FIELD | {"waves": 30, "octaves": 1.0},
+    ],
     ids=lambda switch: "-".join(f"{k}={v}" for k, v in switch.items()),
-)  # fmt: skip
+)
 def test_every_switch_works(switch):
     net, images, run, _ = learn(DataLens(**TINY | switch), load(arrays()))
     assert run.ledger.complete
@@ -119,8 +162,9 @@ def test_votes_point_towards_the_data():
     fakes, asked = torch.full((8, 1, 8, 8), 0.5) + 0.02 * torch.randn(8, 1, 8, 8), torch.arange(8) % 2
     for _ in range(30):
         barrier.train(teachers, fakes, asked)
-    query = PartSum(teachers, lambda team, random, x, y: votes.encode(team.directions(x, y), random), votes.bound(64),
-                    (64,), 8)  # fmt: skip
+    query = PartSum(
+        teachers, lambda team, random, x, y: votes.encode(team.directions(x, y), random), votes.bound(64), (64,), 8
+    )
     found = barrier.release("votes", query, fakes, asked).view(8, 8, 8)
     left, right, dark = found[asked == 1][..., :4].mean(), found[asked == 1][..., 4:].mean(), found[asked == 0].mean()
     assert right < -2 and dark < -2 and left > max(right, dark) + 2

@@ -30,8 +30,19 @@ def test_many_features_for_few_data_are_warned_of():
     assert DPHP(order=2, groups=0).plan(MNIST, Budget(1.0)).warnings == ()
 
 
-@pytest.mark.parametrize("bad", [{"order": 0}, {"rho": 1.0}, {"reach": 0.0}, {"groups": -1}, {"product": 0.0},
-                                 {"order": 99, "members": 9}, {"members": 0}, {"steps": 0}])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"order": 0},
+        {"rho": 1.0},
+        {"reach": 0.0},
+        {"groups": -1},
+        {"product": 0.0},
+        {"order": 99, "members": 9},
+        {"members": 0},
+        {"steps": 0},
+    ],
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         DPHP(**bad)

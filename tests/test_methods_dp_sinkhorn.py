@@ -45,9 +45,20 @@ def test_a_private_label_histogram_takes_its_part():
 
 @pytest.mark.parametrize(
     "bad",
-    [{"steps": 0}, {"fakes": 1}, {"clip": 0.0}, {"blur": 0.0}, {"mixture": -1.0}, {"generator": "fixed"},
-     {"law": "cauchy"}, {"width": 10}, {"average": 1.0}, {"rate": 2.0}, {"batch": 0}],
-)  # fmt: skip
+    [
+        {"steps": 0},
+        {"fakes": 1},
+        {"clip": 0.0},
+        {"blur": 0.0},
+        {"mixture": -1.0},
+        {"generator": "fixed"},
+        {"law": "cauchy"},
+        {"width": 10},
+        {"average": 1.0},
+        {"rate": 2.0},
+        {"batch": 0},
+    ],
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         DPSinkhorn(**bad)
@@ -56,8 +67,13 @@ def test_settings_must_make_sense(bad):
 def neighbours(kind):
     random = torch.Generator().manual_seed(3)
     images, labels = torch.rand(6, 1, 8, 8, generator=random), torch.arange(6) % 3
-    other = {"zero": torch.zeros(1, 8, 8), "white": torch.ones(1, 8, 8), "nan": torch.full((1, 8, 8), torch.nan),
-             "huge": torch.full((1, 8, 8), 1e30), "negative": torch.full((1, 8, 8), -1e30)}[kind]  # fmt: skip
+    other = {
+        "zero": torch.zeros(1, 8, 8),
+        "white": torch.ones(1, 8, 8),
+        "nan": torch.full((1, 8, 8), torch.nan),
+        "huge": torch.full((1, 8, 8), 1e30),
+        "negative": torch.full((1, 8, 8), -1e30),
+    }[kind]
     swapped = images.clone()
     swapped[0] = other
     return images, labels, swapped
@@ -68,16 +84,28 @@ def test_no_record_moves_the_gradient_beyond_the_ball(kind):
     images, labels, swapped = neighbours(kind)
     fakes, asked = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(4)), torch.arange(5) % 3
     query = BatchValue(Sinkhorn().gradient, Ball(0.5), (5, 1, 8, 8))
-    whole, other, gone, alone = (query.value(i, y, fakes, asked) for i, y in (
-        (images, labels), (swapped, labels), (images[1:], labels[1:]), (swapped[:1], labels[:1])))  # fmt: skip
+    whole, other, gone, alone = (
+        query.value(i, y, fakes, asked)
+        for i, y in ((images, labels), (swapped, labels), (images[1:], labels[1:]), (swapped[:1], labels[:1]))
+    )
     for found in (other, gone, alone):
         assert torch.isfinite(found).all()
         assert torch.linalg.vector_norm(whole - found) <= Ball(0.5).sensitivity(Relation.ADD_REMOVE)
         assert torch.linalg.vector_norm(found) <= 0.5 * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("switch", [{"generator": "dcgan", "hidden": 8}, {"average": 0.0}, {"mixture": 0.0},
-                                    {"debias": 0.2}, {"law": "gaussian"}, {"batch": 100}], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "switch",
+    [
+        {"generator": "dcgan", "hidden": 8},
+        {"average": 0.0},
+        {"mixture": 0.0},
+        {"debias": 0.2},
+        {"law": "gaussian"},
+        {"batch": 100},
+    ],
+    ids=str,
+)
 def test_every_switch_works(switch):
     net, images, run, _ = learn(DPSinkhorn(**TINY | switch), None)
     assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)

@@ -37,8 +37,9 @@ def test_the_distance_is_that_of_sorted_values():
     assert float(wasserstein(made, other)) >= one**2 - 1e-6  # W_2 is at least W_1
 
 
-@pytest.mark.parametrize("bad", [{"slices": 0}, {"bins": 1}, {"span": 0.0}, {"blur": -1.0}, {"batch": 1},
-                                 {"slices": 10**5, "bins": 11}])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad", [{"slices": 0}, {"bins": 1}, {"span": 0.0}, {"blur": -1.0}, {"batch": 1}, {"slices": 10**5, "bins": 11}]
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         DPSWD(**bad)

@@ -42,8 +42,9 @@ def learn(method, data, spec, budget, public=None):
 # The plan
 
 
-@pytest.mark.parametrize(("epsilon", "epochs", "wanted"), [(1, 1.0, 0.733), (1, 5.0, 0.839), (10, 1.0, 0.390),
-                                                           (10, 5.0, 0.446)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("epsilon", "epochs", "wanted"), [(1, 1.0, 0.733), (1, 5.0, 0.839), (10, 1.0, 0.390), (10, 5.0, 0.446)]
+)
 def test_the_multiplier_is_that_of_the_reference(epsilon, epochs, wanted):
     plan = DPAF(epochs=epochs).plan(FACES, Budget(epsilon))
     assert plan.facts["multiplier"] == pytest.approx(wanted, abs=0.004)
@@ -88,9 +89,21 @@ def test_a_part_alone_spends_its_epsilon():
     assert 0.2 < accountant.epsilon([alone], 1e-5) <= 0.5  # Renyi DP is loose where there is little noise
 
 
-@pytest.mark.parametrize("changes", [{"conv1": "frozen"}, {"mu": 0}, {"keep": 0.0}, {"keep": 1.1}, {"batch": 1},
-                                     {"layout": "C2"}, {"activation": "relu"}, {"warm_generator": True},
-                                     {"layout": "x-C2-x", "conv1": "private"}, {"rate": 0.0}])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"conv1": "frozen"},
+        {"mu": 0},
+        {"keep": 0.0},
+        {"keep": 1.1},
+        {"batch": 1},
+        {"layout": "C2"},
+        {"activation": "relu"},
+        {"warm_generator": True},
+        {"layout": "x-C2-x", "conv1": "private"},
+        {"rate": 0.0},
+    ],
+)
 def test_settings_that_make_no_sense_are_refused(changes):
     with pytest.raises(ValueError, match="Expected"):
         DPAF(**changes)
@@ -98,8 +111,12 @@ def test_settings_that_make_no_sense_are_refused(changes):
 
 def test_what_does_not_fit_the_data_is_refused_before_anything_is_spent():
     one = DataSpec("one", 600, (1, 8, 8), ("all",))
-    for method, spec in ((DPAF(layout="C3-C3-C1"), SMALL), (DPAF(split="x,0.1,0.1"), SMALL), (DPAF(mu=50), SMALL),
-                         (DPAF(conv1="private", **TINY), one)):  # fmt: skip
+    for method, spec in (
+        (DPAF(layout="C3-C3-C1"), SMALL),
+        (DPAF(split="x,0.1,0.1"), SMALL),
+        (DPAF(mu=50), SMALL),
+        (DPAF(conv1="private", **TINY), one),
+    ):
         with pytest.raises(InputError, match="Expected"):
             method.plan(spec, Budget(1))
 
@@ -107,12 +124,17 @@ def test_what_does_not_fit_the_data_is_refused_before_anything_is_spent():
 # The game
 
 
-@pytest.mark.parametrize("more", [{"conv1": "private", "classwise": True, "split": "0.1,x,0.1"},
-                                  {"conv1": "public", "warm": 2, "together": True, "keep": 1.0},
-                                  {"warm": 1, "warm_generator": True, "activation": "tanh", "relative": False},
-                                  {"activation": "wave"},
-                                  {"conv1": "game", "split": "0.1,x,0.1", "keep": 0.2, "signs": True},
-                                  {"layout": "x-C2-x", "bfloat16": True}])  # fmt: skip
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"conv1": "private", "classwise": True, "split": "0.1,x,0.1"},
+        {"conv1": "public", "warm": 2, "together": True, "keep": 1.0},
+        {"warm": 1, "warm_generator": True, "activation": "tanh", "relative": False},
+        {"activation": "wave"},
+        {"conv1": "game", "split": "0.1,x,0.1", "keep": 0.2, "signs": True},
+        {"layout": "x-C2-x", "bfloat16": True},
+    ],
+)
 def test_every_way_uses_what_it_declares(more):
     pixels, labels = arrays()
     public = PublicImages(Images(pixels[:, None], labels, ("0", "1", "2")), "made up")
@@ -175,8 +197,22 @@ def test_it_learns_what_images_look_like():
     0.05) runs end at 25, give or take 15: one in hundreds of tests would pass then.
     """
     pixels, labels = blobs()
-    method = DPAF(epochs=6.0, batch=64, mu=4, critic_width=8, features=16, width=8, latent=8, hidden=32, rate=1e-2,
-                  critic_rate=1e-2, keep=1.0, together=True, replay=4, average=0.9)  # fmt: skip
+    method = DPAF(
+        epochs=6.0,
+        batch=64,
+        mu=4,
+        critic_width=8,
+        features=16,
+        width=8,
+        latent=8,
+        hidden=32,
+        rate=1e-2,
+        critic_rate=1e-2,
+        keep=1.0,
+        together=True,
+        replay=4,
+        average=0.9,
+    )
 
     def left_less_right() -> float:
         data = load((pixels[labels == 0], labels[labels == 0]))
@@ -189,8 +225,21 @@ def test_it_learns_what_images_look_like():
 @pytest.mark.slow
 def test_it_learns_which_class_is_bright_where():
     data = load(blobs(4000))
-    method = DPAF(epochs=10.0, batch=64, mu=4, critic_width=8, features=16, width=8, latent=8, hidden=32, rate=2e-3,
-                  critic_rate=2e-3, classwise=True, replay=4, average=0.9)  # fmt: skip
+    method = DPAF(
+        epochs=10.0,
+        batch=64,
+        mu=4,
+        critic_width=8,
+        features=16,
+        width=8,
+        latent=8,
+        hidden=32,
+        rate=2e-3,
+        critic_rate=2e-3,
+        classwise=True,
+        replay=4,
+        average=0.9,
+    )
     made = learn(method, data, data.spec, Budget(50))[0].sample(100, seed=1)
     sides = made.pixels[:, 0, :, :4].mean((1, 2)) - made.pixels[:, 0, :, 4:].mean((1, 2))
     assert sides[made.labels == 0].mean() > 60 and sides[made.labels == 1].mean() < -60
@@ -362,8 +411,9 @@ def test_as_printed_it_runs_on_public_sets_alone_and_is_stamped():
     private = DataSpec("blobs", 80, (1, 8, 8), ("left", "right"))
     with pytest.raises(InputError, match="not private"):
         printed(method, public, private, Run(device="cpu"), **given)
-    made = printed(method, public, DataSpec("blobs", 80, (1, 8, 8), ("left", "right"), public=True),
-                   Run(device="cpu"), **given)  # fmt: skip
+    made = printed(
+        method, public, DataSpec("blobs", 80, (1, 8, 8), ("left", "right"), public=True), Run(device="cpu"), **given
+    )
     assert isinstance(made, Printed) and made.stamp == STAMP == "not private: the paper's accounting does not hold"
     assert made.images.pixels.shape == (6, 1, 8, 8) and "unsound" in made.paper["note"]
     assert not hasattr(made, "save") and 20 < made.paper["epsilon"] <= 70

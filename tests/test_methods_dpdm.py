@@ -71,8 +71,9 @@ def test_a_draft_is_released_once_and_is_the_same_each_time():
     assert barrier.used["embedding"] == 1
 
 
-@pytest.mark.parametrize("wrong", [{"draft": 1.0}, {"draft": -0.1}, {"draft": 0.1, "draft_features": 3},
-                                   {"draft": 0.1, "public_steps": 0}])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong", [{"draft": 1.0}, {"draft": -0.1}, {"draft": 0.1, "draft_features": 3}, {"draft": 0.1, "public_steps": 0}]
+)
 def test_drafts_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValueError, match="Expected (draft|public_steps)"):
         DPDM(**wrong)
@@ -218,9 +219,19 @@ def test_public_images_change_the_first_weights_and_nothing_of_the_plan():
 
 @pytest.mark.parametrize(
     "bad",
-    [{"steps": 0}, {"copies": 0}, {"width": 12}, {"sampler": "none"}, {"clip": 0.0}, {"average": 1.0}, {"drop": 1.0},
-     {"guidance": 2.0}, {"evaluations": 1}, {"spread": 0.0}],
-)  # fmt: skip
+    [
+        {"steps": 0},
+        {"copies": 0},
+        {"width": 12},
+        {"sampler": "none"},
+        {"clip": 0.0},
+        {"average": 1.0},
+        {"drop": 1.0},
+        {"guidance": 2.0},
+        {"evaluations": 1},
+        {"spread": 0.0},
+    ],
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         DPDM(**bad)

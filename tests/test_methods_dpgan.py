@@ -21,8 +21,16 @@ from sfumato.recipes.dpgan import CONFIGURATIONS, FAMILY
 from sfumato.types import Images
 
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
-TINY = {"steps": 4, "batch": 12, "fakes": 4, "critic_steps": 2, "latent": 4, "width": 8, "critic_width": 8,
-        "generator": "conv"}  # fmt: skip
+TINY = {
+    "steps": 4,
+    "batch": 12,
+    "fakes": 4,
+    "critic_steps": 2,
+    "latent": 4,
+    "width": 8,
+    "critic_width": 8,
+    "generator": "conv",
+}
 
 
 def test_the_revision_s_noise_meets_its_budget():
@@ -63,11 +71,23 @@ def test_a_small_set_gives_a_quarter_and_hears_of_the_noise():
 
 @pytest.mark.parametrize(
     "bad",
-    [{"steps": 0}, {"loss": "hinge"}, {"clipping": "soft"}, {"generator": "fixed"}, {"critic_width": 3},
-     {"critic_width": 4, "critic_norm": True}, {"generator": "conv", "width": 12}, {"least": 0.7, "loss": "wgan"},
-     {"clip_decay": 0.5, "clipping": "layers"}, {"average": 1.0}, {"fakes": 1}, {"clip": 0.0}, {"rate": math.nan}],
+    [
+        {"steps": 0},
+        {"loss": "hinge"},
+        {"clipping": "soft"},
+        {"generator": "fixed"},
+        {"critic_width": 3},
+        {"critic_width": 4, "critic_norm": True},
+        {"generator": "conv", "width": 12},
+        {"least": 0.7, "loss": "wgan"},
+        {"clip_decay": 0.5, "clipping": "layers"},
+        {"average": 1.0},
+        {"fakes": 1},
+        {"clip": 0.0},
+        {"rate": math.nan},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         DPGAN(**bad)
@@ -75,12 +95,24 @@ def test_settings_must_make_sense(bad):
 
 @pytest.mark.parametrize(
     "switch",
-    [{"loss": "wgan", "penalty": 10.0}, {"loss": "wgan", "weight_clip": 0.01}, {"loss": "acgan"},
-     {"clipping": "layers"}, {"clipping": "automatic"}, {"clip_decay": 0.1}, {"clip_fakes": False}, {"average": 0.0},
-     {"generator": "dcgan"}, {"generator": "deconv"}, {"critic_norm": True}, {"bfloat16": True},
-     {"least": 0.9, "grace": 1, "critic_steps": 1}, {"keep_critic": True}],
+    [
+        {"loss": "wgan", "penalty": 10.0},
+        {"loss": "wgan", "weight_clip": 0.01},
+        {"loss": "acgan"},
+        {"clipping": "layers"},
+        {"clipping": "automatic"},
+        {"clip_decay": 0.1},
+        {"clip_fakes": False},
+        {"average": 0.0},
+        {"generator": "dcgan"},
+        {"generator": "deconv"},
+        {"critic_norm": True},
+        {"bfloat16": True},
+        {"least": 0.9, "grace": 1, "critic_steps": 1},
+        {"keep_critic": True},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_every_switch_works(switch):
     net, images, run, _ = learn(DPGAN(**TINY | switch), load(arrays()))
     assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
@@ -112,8 +144,19 @@ def test_with_little_noise_it_learns_what_each_class_looks_like(generator):
     labels = np.arange(400) % 2
     images[labels == 1, :, :4] += 200
     box = load((images, labels))
-    method = DPGAN(steps=60, batch=32, fakes=32, critic_steps=2, critic_width=8, latent=4, rate=0.01, critic_rate=0.005,
-                   average=0.9, width=8, generator=generator)  # fmt: skip
+    method = DPGAN(
+        steps=60,
+        batch=32,
+        fakes=32,
+        critic_steps=2,
+        critic_width=8,
+        latent=4,
+        rate=0.01,
+        critic_rate=0.005,
+        average=0.9,
+        width=8,
+        generator=generator,
+    )
     plan = method.plan(box.spec, Budget(5.0))
     crossing = plan.crossings["critic"]
     sure = replace(crossing, mechanism=replace(crossing.mechanism, multiplier=0.1))
@@ -141,8 +184,9 @@ def test_the_critic_travels_in_a_release(tmp_path):
     from sfumato.generators.critic import ConvCritic
 
     method = DPGAN(**TINY, keep_critic=True)
-    release = synthesize(method, load(arrays()), BUDGET, Run(device="cpu"), count=6, out=tmp_path / "out",
-                         ledger=tmp_path / "ledger")  # fmt: skip
+    release = synthesize(
+        method, load(arrays()), BUDGET, Run(device="cpu"), count=6, out=tmp_path / "out", ledger=tmp_path / "ledger"
+    )
     assert "weights of the critic, made of released values" in release.statement["coverage"]["released"]
     kept = Release.load(tmp_path / "out").measurement["critic"]
     assert kept.why == "post-processing of crossing critic"

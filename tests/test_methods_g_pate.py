@@ -21,8 +21,21 @@ from sfumato.privacy.plan import crossing
 from sfumato.train import pate
 
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
-TINY = {"teachers": 6, "dimensions": 3, "bins": 4, "steps": 3, "batch": 4, "draws": 2, "warmup": 1, "hidden": 16,
-        "width": 8, "latent": 4, "critic_width": 2, "critic_hidden": 4, "generator": "conv"}  # fmt: skip
+TINY = {
+    "teachers": 6,
+    "dimensions": 3,
+    "bins": 4,
+    "steps": 3,
+    "batch": 4,
+    "draws": 2,
+    "warmup": 1,
+    "hidden": 16,
+    "width": 8,
+    "latent": 4,
+    "critic_width": 2,
+    "critic_hidden": 4,
+    "generator": "conv",
+}
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -53,16 +66,26 @@ def test_without_the_test_the_histogram_has_all_of_the_budget():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"teachers": 0}, {"bins": 1}, {"clip": 0.0}, {"ratio": 0.0}, {"threshold": 2.0}, {"answer": "loud"},
-            {"dimensions": 0}, {"batch": 1}],
-)  # fmt: skip
+    "bad",
+    [
+        {"teachers": 0},
+        {"bins": 1},
+        {"clip": 0.0},
+        {"ratio": 0.0},
+        {"threshold": 2.0},
+        {"answer": "loud"},
+        {"dimensions": 0},
+        {"batch": 1},
+    ],
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         GPATE(**bad)
 
 
-@pytest.mark.parametrize("switch", [{"confident": False}, {"answer": "mean"}, {"average": 0.9},
-                                    {"loss": "logistic", "critic_norm": True}])  # fmt: skip
+@pytest.mark.parametrize(
+    "switch", [{"confident": False}, {"answer": "mean"}, {"average": 0.9}, {"loss": "logistic", "critic_norm": True}]
+)
 def test_every_switch_works(switch):
     net, images, run, _ = learn(GPATE(**TINY | switch), load(arrays()))
     assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
@@ -73,22 +96,31 @@ def test_every_switch_works(switch):
 @pytest.mark.parametrize("answer", ["plurality", "mean"])
 def test_votes_point_towards_the_data(answer, loss):
     box = two_halves()
-    method = GPATE(teachers=20, batch=8, critic_width=4, critic_hidden=16, draws=8, loss=loss, dimensions=40,
-                   critic_rate=5e-3)  # fmt: skip
+    method = GPATE(
+        teachers=20, batch=8, critic_width=4, critic_hidden=16, draws=8, loss=loss, dimensions=40, critic_rate=5e-3
+    )
     votes, random = method.votes(), torch.Generator().manual_seed(0)
-    sure = {HISTOGRAM: crossing(votes.histogram, 1e-3, times=8, held=True),
-            TEST: crossing(votes.confirmation, 1e-3, times=8, held=True)}  # fmt: skip
+    sure = {
+        HISTOGRAM: crossing(votes.histogram, 1e-3, times=8, held=True),
+        TEST: crossing(votes.confirmation, 1e-3, times=8, held=True),
+    }
     barrier = Barrier(box, box.spec, Ledger(Plan("votes", {}, box.spec, Budget(1.0), sure)))
     teachers = barrier.hold(pate.critics(method, box.spec), 20)
     fakes, asked = torch.full((8, 1, 8, 8), 0.5) + 0.02 * torch.randn(8, 1, 8, 8, generator=random), torch.arange(8) % 2
     for _ in range(60):
         barrier.train(teachers, fakes, asked)
     matrix = votes.matrix(64, random)
-    query = PartSum(teachers, lambda team, random, x, y: votes.encode(team.directions(x, y), matrix), votes.histogram,
-                    (40, 10), 8)  # fmt: skip
+    query = PartSum(
+        teachers, lambda team, random, x, y: votes.encode(team.directions(x, y), matrix), votes.histogram, (40, 10), 8
+    )
     counts = barrier.release(HISTOGRAM, query, fakes, asked)
-    agree = PartSum(teachers, lambda team, random, x, y, named: votes.agree(team.directions(x, y), matrix, named),
-                    votes.confirmation, (40,), 8)  # fmt: skip
+    agree = PartSum(
+        teachers,
+        lambda team, random, x, y, named: votes.agree(team.directions(x, y), matrix, named),
+        votes.confirmation,
+        (40,),
+        8,
+    )
     named = counts.argmax(-1)
     agreed = barrier.release(TEST, agree, fakes, asked, named)
     assert torch.equal(agreed, counts.amax(-1))  # without noise the test counts those of the leading bin

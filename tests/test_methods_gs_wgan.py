@@ -22,8 +22,18 @@ from sfumato.train import pate
 
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
 OFFICIAL = {"teachers": 1000, "sigma": 1.07, "batch": 32, "steps": 20_000}
-TINY = {"teachers": 6, "steps": 3, "batch": 4, "draws": 2, "warmup": 1, "hidden": 16, "width": 8, "latent": 4,
-        "critic_width": 2, "critic_hidden": 4}  # fmt: skip
+TINY = {
+    "teachers": 6,
+    "steps": 3,
+    "batch": 4,
+    "draws": 2,
+    "warmup": 1,
+    "hidden": 16,
+    "width": 8,
+    "latent": 4,
+    "critic_width": 2,
+    "critic_hidden": 4,
+}
 
 
 def test_the_claim_is_9_99_and_the_truth_330():
@@ -71,8 +81,12 @@ def test_asking_all_critics_is_no_worse_than_asking_one():
 @pytest.mark.parametrize("unit", [True, False])
 def test_no_critic_moves_an_answer_by_more_than_is_charged(fix, unit):
     method, m = GSWGAN(fix=fix, unit=unit, batch=4), 4
-    found = {"huge": torch.full((m, 64), 1e30), "tiny": torch.full((m, 64), -1e-30),
-             "broken": torch.full((m, 64), float("nan")), "some": torch.randn(m, 64)}  # fmt: skip
+    found = {
+        "huge": torch.full((m, 64), 1e30),
+        "tiny": torch.full((m, 64), -1e-30),
+        "broken": torch.full((m, 64), float("nan")),
+        "some": torch.randn(m, 64),
+    }
 
     class Team:
         def directions(self, x, y):
@@ -89,17 +103,37 @@ def test_no_critic_moves_an_answer_by_more_than_is_charged(fix, unit):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"teachers": 0}, {"fix": "c"}, {"share": 1.5}, {"clip": 0.0}, {"sigma": -1.0}, {"average": 1.0},
-            {"generator": "conv", "width": 10}, {"critic_rate": 0.0}, {"loss": "square"}, {"penalty": -1.0},
-            {"precision": "bfloat16"}],
-)  # fmt: skip
+    "bad",
+    [
+        {"teachers": 0},
+        {"fix": "c"},
+        {"share": 1.5},
+        {"clip": 0.0},
+        {"sigma": -1.0},
+        {"average": 1.0},
+        {"generator": "conv", "width": 10},
+        {"critic_rate": 0.0},
+        {"loss": "square"},
+        {"penalty": -1.0},
+        {"precision": "bfloat16"},
+    ],
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         GSWGAN(**bad)
 
 
-@pytest.mark.parametrize("switch", [{"fix": "b"}, {"unit": False}, {"share": 1.0}, {"blur": 1.0}, {"sigma": 30.0},
-                                    {"loss": "logistic", "critic_norm": True, "precision": "bfloat16"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "switch",
+    [
+        {"fix": "b"},
+        {"unit": False},
+        {"share": 1.0},
+        {"blur": 1.0},
+        {"sigma": 30.0},
+        {"loss": "logistic", "critic_norm": True, "precision": "bfloat16"},
+    ],
+)
 def test_every_switch_works(switch):
     net, images, run, _ = learn(GSWGAN(**TINY | switch), load(arrays()))
     assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)

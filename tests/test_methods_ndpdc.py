@@ -46,9 +46,13 @@ def test_no_record_moves_the_features_by_more_than_it_declares(kind):
     asked, _ = query()
     random = torch.Generator().manual_seed(1)
     images, labels = torch.rand(12, 1, 8, 8, generator=random), torch.arange(12) % 3
-    stranger = {"random": torch.rand(1, 8, 8, generator=random), "zero": torch.zeros(1, 8, 8),
-                "nan": torch.full((1, 8, 8), torch.nan),
-                "white": torch.ones(1, 8, 8), "huge": torch.full((1, 8, 8), 1e30)}[kind]  # fmt: skip
+    stranger = {
+        "random": torch.rand(1, 8, 8, generator=random),
+        "zero": torch.zeros(1, 8, 8),
+        "nan": torch.full((1, 8, 8), torch.nan),
+        "white": torch.ones(1, 8, 8),
+        "huge": torch.full((1, 8, 8), 1e30),
+    }[kind]
     whole = total(asked, images, labels)
     for i in range(12):
         kept = torch.arange(12) != i

@@ -23,8 +23,19 @@ from sfumato.train import pate
 from sfumato.train.judged import Judged
 
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
-TINY = {"teachers": 6, "steps": 3, "batch": 4, "draws": 2, "warmup": 1, "hidden": 16, "width": 8, "latent": 4,
-        "critic_width": 2, "critic_hidden": 4, "student_width": 4}  # fmt: skip
+TINY = {
+    "teachers": 6,
+    "steps": 3,
+    "batch": 4,
+    "draws": 2,
+    "warmup": 1,
+    "hidden": 16,
+    "width": 8,
+    "latent": 4,
+    "critic_width": 2,
+    "critic_hidden": 4,
+    "student_width": 4,
+}
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -91,17 +102,37 @@ def test_the_student_sees_fake_images_alone():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"teachers": 0}, {"vote": "twice"}, {"target": "loud"}, {"fits": 0}, {"replay": -1}, {"student_rate": 0.0},
-            {"explore": -1.0}, {"loss": "square"}, {"vote": "hard"}, {"critic_norm": True}],
-)  # fmt: skip
+    "bad",
+    [
+        {"teachers": 0},
+        {"vote": "twice"},
+        {"target": "loud"},
+        {"fits": 0},
+        {"replay": -1},
+        {"student_rate": 0.0},
+        {"explore": -1.0},
+        {"loss": "square"},
+        {"vote": "hard"},
+        {"critic_norm": True},
+    ],
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         PATEGAN(**bad)
 
 
-@pytest.mark.parametrize("switch", [{"vote": "hard", "loss": "logistic"}, {"vote": "drawn", "loss": "logistic",
-                                    "target": "rank"}, {"explore": 0.0}, {"target": "share"}, {"moves": 2},
-                                    {"generator": "dcgan", "average": 0.0}, {"replay": 0, "fits": 3}])  # fmt: skip
+@pytest.mark.parametrize(
+    "switch",
+    [
+        {"vote": "hard", "loss": "logistic"},
+        {"vote": "drawn", "loss": "logistic", "target": "rank"},
+        {"explore": 0.0},
+        {"target": "share"},
+        {"moves": 2},
+        {"generator": "dcgan", "average": 0.0},
+        {"replay": 0, "fits": 3},
+    ],
+)
 def test_every_switch_works(switch):
     net, images, run, _ = learn(PATEGAN(**TINY | switch), load(arrays()))
     assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
@@ -110,8 +141,9 @@ def test_every_switch_works(switch):
 
 def test_teachers_take_real_images_for_real():
     box = two_halves()
-    method = PATEGAN(teachers=20, critic_width=4, critic_hidden=16, draws=8, critic_rate=5e-3, vote="drawn",
-                     loss="logistic")  # fmt: skip
+    method = PATEGAN(
+        teachers=20, critic_width=4, critic_hidden=16, draws=8, critic_rate=5e-3, vote="drawn", loss="logistic"
+    )
     sure = crossing(YES_NO, 1e-3, times=8, held=True)
     barrier = Barrier(box, box.spec, Ledger(Plan("votes", {}, box.spec, Budget(1.0), {VOTES: sure})))
     teachers = barrier.hold(pate.critics(method, box.spec), 20)
@@ -145,8 +177,20 @@ def test_relative_votes_do_not_fall_silent():
 
 def test_it_learns_with_little_noise():
     """Fails with votes on real or fake, which teachers of images soon give to no image at all."""
-    settings = {"teachers": 20, "steps": 80, "batch": 32, "draws": 8, "warmup": 20, "critic_width": 4, "width": 16,
-                "critic_hidden": 16, "latent": 8, "student_width": 8, "critic_rate": 3e-3, "average": 0.9}  # fmt: skip
+    settings = {
+        "teachers": 20,
+        "steps": 80,
+        "batch": 32,
+        "draws": 8,
+        "warmup": 20,
+        "critic_width": 4,
+        "width": 16,
+        "critic_hidden": 16,
+        "latent": 8,
+        "student_width": 8,
+        "critic_rate": 3e-3,
+        "average": 0.9,
+    }
     box = two_halves()
     plan = PATEGAN(**settings).plan(box.spec, Budget(1000.0))
     run = Run(device="cpu")

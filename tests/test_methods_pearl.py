@@ -21,8 +21,19 @@ def test_it_costs_what_dp_merf_costs(epsilon, relation):
     assert ours == theirs
 
 
-@pytest.mark.parametrize("bad", [{"frequencies": 0}, {"bandwidth": 0.0}, {"octaves": -1}, {"reweight": -0.1},
-                                 {"batch": 1}, {"width": 12}, {"rate": 0.0}, {"feature_seed": -1}])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"frequencies": 0},
+        {"bandwidth": 0.0},
+        {"octaves": -1},
+        {"reweight": -0.1},
+        {"batch": 1},
+        {"width": 12},
+        {"rate": 0.0},
+        {"feature_seed": -1},
+    ],
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         PEARL(**bad)

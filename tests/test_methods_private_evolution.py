@@ -42,8 +42,9 @@ def test_too_many_images_for_the_data_are_warned_of():
     assert PrivateEvolution().plan(MNIST, Budget(1.0)).warnings == ()
 
 
-@pytest.mark.parametrize("bad", [{"each": 1}, {"rounds": 0}, {"kept": 1.0}, {"threshold": -1.0}, {"pool": 0},
-                                 {"pipeline": "no/such/folder"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad", [{"each": 1}, {"rounds": 0}, {"kept": 1.0}, {"threshold": -1.0}, {"pool": 0}, {"pipeline": "no/such/folder"}]
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         PrivateEvolution(**bad)

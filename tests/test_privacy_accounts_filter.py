@@ -34,9 +34,13 @@ def test_no_sequence_of_runs_makes_the_composed_epsilon_exceed_the_total(
             cost = dominated(share * full, slack_share * total.delta)
             try:
                 accounts.reserve(
-                    name="set", digests=digests, budget=total, cost=lambda relation, own=cost: own,
-                    plan_json="{}", method="m",
-                )  # fmt: skip
+                    name="set",
+                    digests=digests,
+                    budget=total,
+                    cost=lambda relation, own=cost: own,
+                    plan_json="{}",
+                    method="m",
+                )
                 admitted.append(cost)
             except OverBudget:
                 pass

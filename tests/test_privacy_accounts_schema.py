@@ -101,15 +101,18 @@ def test_another_program_s_database_is_refused(tmp_path: Path) -> None:
         Accounts(tmp_path / "other.db")
 
 
-@pytest.mark.parametrize("change, words", [
-    ("PRAGMA user_version = 99", "made by a newer Sfumato"),
-    ("DELETE FROM secret", "its key is missing"),
-    ("DELETE FROM totals", "is damaged"),
-    ("UPDATE totals SET relation = 'nobody'", "is damaged"),
-    ("UPDATE costs SET mu = 'much'", "run in the privacy ledger is damaged"),
-    ("DELETE FROM costs", "run in the privacy ledger is damaged"),
-    ("DROP TABLE charges", "is damaged"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ("PRAGMA user_version = 99", "made by a newer Sfumato"),
+        ("DELETE FROM secret", "its key is missing"),
+        ("DELETE FROM totals", "is damaged"),
+        ("UPDATE totals SET relation = 'nobody'", "is damaged"),
+        ("UPDATE costs SET mu = 'much'", "run in the privacy ledger is damaged"),
+        ("DELETE FROM costs", "run in the privacy ledger is damaged"),
+        ("DROP TABLE charges", "is damaged"),
+    ],
+)
 def test_a_ledger_of_another_shape_is_refused(tmp_path: Path, change: str, words: str) -> None:
     path = tmp_path / "ledger.sqlite"
     with Accounts(path) as accounts:

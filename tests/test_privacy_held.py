@@ -108,10 +108,17 @@ def test_a_missing_person_changes_one_part_alone():
     people = np.arange(len(images)) // 2
     spec = DataSpec("people", 30, (1, 8, 8), ("0", "1", "2"), Unit.PERSON)
     whole, fewer = (
-        Parts(Recipe(), 5, held.Records(records(load((i, y)))._pixels, y, p, records(load((i, y))).digests), spec,
-              Relation.ADD_REMOVE, KEY, "cpu")
+        Parts(
+            Recipe(),
+            5,
+            held.Records(records(load((i, y)))._pixels, y, p, records(load((i, y))).digests),
+            spec,
+            Relation.ADD_REMOVE,
+            KEY,
+            "cpu",
+        )
         for i, y, p in ((images, labels, people), (images[2:], labels[2:], people[2:] - 1))
-    )  # fmt: skip
+    )
     for made in (whole, fewer):
         for _ in range(60):
             made.train()

@@ -17,9 +17,12 @@ def ranks(count, *given, expect=0):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
     command = [sys.executable] if count == 1 else [*command, "--no-python", sys.executable]
     done = subprocess.run(
-        [*command, str(HERE / "ranks.py"), *map(str, given)], capture_output=True, text=True, timeout=240,
+        [*command, str(HERE / "ranks.py"), *map(str, given)],
+        capture_output=True,
+        text=True,
+        timeout=240,
         env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE), "PYTHONWARNINGS": "ignore"},
-    )  # fmt: skip
+    )
     assert (done.returncode == 0) == (expect == 0), done.stderr[-2000:]
     return done.stderr
 

@@ -41,9 +41,16 @@ def test_layout_is_the_listed_one(tmp_path: Path) -> None:
     fake_release().save(tmp_path / "release")
     names = {path.relative_to(tmp_path / "release").as_posix() for path in (tmp_path / "release").rglob("*.*")}
     assert {name for name in names if not name.startswith("images/")} == {
-        "generator/config.json", "generator/model.safetensors", "measurement.safetensors", "privacy.json",
-        "PRIVACY.md", "README.md", "report.html", "deployment.yaml", "hashes.json",
-    }  # fmt: skip
+        "generator/config.json",
+        "generator/model.safetensors",
+        "measurement.safetensors",
+        "privacy.json",
+        "PRIVACY.md",
+        "README.md",
+        "report.html",
+        "deployment.yaml",
+        "hashes.json",
+    }
     assert check(tmp_path / "release") == []
     assert json.loads((tmp_path / "release" / "privacy.json").read_text()).keys() == {"format", "measurement", *POINTS}
 

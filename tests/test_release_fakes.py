@@ -17,18 +17,33 @@ PLAN: dict[str, Any] = {
     "method": "dp-merf",
     "settings": {"features": 1000, "bandwidth": 0.15, "labels_file": f"{SECRET_PATH}/labels.json"},
     "data": {
-        "name": SECRET_PATH, "records": 60000, "shape": [1, 8, 6], "classes": list(CLASSES), "unit": "record",
-        "count_public": True, "public": False,
+        "name": SECRET_PATH,
+        "records": 60000,
+        "shape": [1, 8, 6],
+        "classes": list(CLASSES),
+        "unit": "record",
+        "count_public": True,
+        "public": False,
     },
     "guarantee": {
-        "epsilon": 1.0, "delta": 1e-5, "relation": "add-remove", "unit": "record", "accountant": "exact Gaussian",
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "relation": "add-remove",
+        "unit": "record",
+        "accountant": "exact Gaussian",
         "mu": 0.26805,
     },
     "curve": [[1e-4, 0.8446], [1e-5, 1.0], [1e-6, 1.1437]],
     "crossings": [
         {
-            "name": "embedding", "mechanism": "gaussian", "sigma": 3.7306, "sensitivity": 1.0, "multiplier": 3.7306,
-            "bound": 1.0, "sampling": "everyone", "times": 1,
+            "name": "embedding",
+            "mechanism": "gaussian",
+            "sigma": 3.7306,
+            "sensitivity": 1.0,
+            "multiplier": 3.7306,
+            "bound": 1.0,
+            "sampling": "everyone",
+            "times": 1,
         }
     ],
     "second_opinion": {"accountant": "RDP (Balle et al.)", "epsilon": 1.08},
@@ -36,7 +51,7 @@ PLAN: dict[str, Any] = {
     "labels": {"kind": "uniform", "weights": None},
     "deviations": ["A sum is released in place of a mean."],
     "warnings": [f"Few records in {SECRET_PATH}."],
-}  # fmt: skip
+}
 
 
 class FakeGenerator:
@@ -74,14 +89,17 @@ def fake_statement(plan: dict[str, Any] | None = None, **changes: Any) -> dict[s
     """A statement with sensible words for everything that is not given."""
     words: dict[str, Any] = {
         "released": ["generator weights", "synthetic images", "noisy embedding"],
-        "account": {"runs": [{"run": "r1", "method": "dp-merf", "epsilon": 0.5, "delta": 1e-5, "folder": SECRET_PATH}],
-                    "epsilon_total": 1.12, "delta": 1e-5},
+        "account": {
+            "runs": [{"run": "r1", "method": "dp-merf", "epsilon": 0.5, "delta": 1e-5, "folder": SECRET_PATH}],
+            "epsilon_total": 1.12,
+            "delta": 1e-5,
+        },
         "noise": {"source": "ChaCha20 keyed by the operating system", "sampler": "float64 on a public grid"},
         "public_data": None,
         "tuning": "tuned on fashion-mnist, a public set",
         "audit": None,
         "version": "0.1.0",
-    }  # fmt: skip
+    }
     return make_statement(plan or fake_plan(), **(words | changes))
 
 

@@ -27,11 +27,23 @@ def gate(tmp_path: Path) -> Gate:
 @pytest.mark.parametrize(
     "name",
     [
-        "notes.txt", "images/0/000000.jpg", "images/000000.png", "images/../000000.png", "../privacy.json", "model.pt",
-        "/etc/passwd", "images/.hidden/000000.png", "images/0/a.png", "checkpoint.safetensors ", "losses.json",
-        "generator/../report.html", "images/0/000000.png\n", "images/a\\b/000000.png", "PRIVACY.MD",
+        "notes.txt",
+        "images/0/000000.jpg",
+        "images/000000.png",
+        "images/../000000.png",
+        "../privacy.json",
+        "model.pt",
+        "/etc/passwd",
+        "images/.hidden/000000.png",
+        "images/0/a.png",
+        "checkpoint.safetensors ",
+        "losses.json",
+        "generator/../report.html",
+        "images/0/000000.png\n",
+        "images/a\\b/000000.png",
+        "PRIVACY.MD",
     ],
-)  # fmt: skip
+)
 def test_unknown_names_are_refused(gate: Gate, name: str) -> None:
     with pytest.raises(ValueError, match="not on the list"):
         gate.write(name, png(np.zeros((1, 2, 2), np.uint8)))
@@ -172,8 +184,11 @@ def test_check_lists_what_is_outside(gate: Gate) -> None:
     (gate.folder / "report.html").symlink_to("/etc/hostname")
     found = check(gate.folder)
     assert [line.split()[0] for line in found] == [
-        "generator/model.safetensors", "privacy.json", "report.html", "run.log",
-    ]  # fmt: skip
+        "generator/model.safetensors",
+        "privacy.json",
+        "report.html",
+        "run.log",
+    ]
     assert "without a certificate" in found[0] and "'seconds'" in found[1] and "link" in found[2]
 
 

@@ -59,8 +59,10 @@ def test_differences_name_the_files(folder: Path) -> None:
     (folder / "images" / "b.txt").unlink()
     (folder / "c.txt").write_text("new")
     assert differences(folder, stated) == [
-        "a.txt was changed.", "c.txt is not in hashes.json.", "images/b.txt is missing.",
-    ]  # fmt: skip
+        "a.txt was changed.",
+        "c.txt is not in hashes.json.",
+        "images/b.txt is missing.",
+    ]
 
 
 def test_a_link_is_no_file(folder: Path) -> None:

@@ -13,10 +13,16 @@ from sfumato.release.names import base_name, class_folders, hide_paths, public_c
 @pytest.mark.parametrize(
     ("name", "public"),
     [
-        ("/home/ann/scans", "scans"), ("/home/ann/scans/", "scans"), ("scans/set.npz", "set.npz"), ("digits", "digits"),
-        ("cifar10:/data/cifar", "cifar10:cifar"), ("C:\\ann\\scans", "scans"), ("/", "data"), ("..", "data"),
+        ("/home/ann/scans", "scans"),
+        ("/home/ann/scans/", "scans"),
+        ("scans/set.npz", "set.npz"),
+        ("digits", "digits"),
+        ("cifar10:/data/cifar", "cifar10:cifar"),
+        ("C:\\ann\\scans", "scans"),
+        ("/", "data"),
+        ("..", "data"),
     ],
-)  # fmt: skip
+)
 def test_base_name(name: str, public: str) -> None:
     assert base_name(name) == public
 

@@ -12,17 +12,45 @@ yaml = pytest.importorskip("yaml")
 
 # The fields of the registry's schema, of which every leaf is text, a number or a list.
 SHAPE = {
-    "basic": {"name", "data_curators", "description", "intended_use", "data_product_type", "data_product_region",
-              "data_product_sector", "publication_date"},
+    "basic": {
+        "name",
+        "data_curators",
+        "description",
+        "intended_use",
+        "data_product_type",
+        "data_product_region",
+        "data_product_sector",
+        "publication_date",
+    },
     "dp_variant": {"variant_name", "data_domain", "unprotected_quantities"},
-    "privacy_loss": {"privacy_unit", "privacy_unit_details", "number_of_privacy_units", "privacy_parameters",
-                     "privacy_parameters_details"},
-    "deployment_model": {"model_name", "model_name_details", "trust_assumptions", "actors", "release_type",
-                         "release_type_details", "data_source_type", "access_type"},
-    "implementation": {"preprocessing_and_hyperparameter_tuning", "mechanisms", "composition", "post_processing",
-                       "justification", "utility", "additional_information"},
+    "privacy_loss": {
+        "privacy_unit",
+        "privacy_unit_details",
+        "number_of_privacy_units",
+        "privacy_parameters",
+        "privacy_parameters_details",
+    },
+    "deployment_model": {
+        "model_name",
+        "model_name_details",
+        "trust_assumptions",
+        "actors",
+        "release_type",
+        "release_type_details",
+        "data_source_type",
+        "access_type",
+    },
+    "implementation": {
+        "preprocessing_and_hyperparameter_tuning",
+        "mechanisms",
+        "composition",
+        "post_processing",
+        "justification",
+        "utility",
+        "additional_information",
+    },
     "administrative": {"status", "registry_authors", "tier"},
-}  # fmt: skip
+}
 
 
 def record(**changes: Any) -> dict[str, Any]:
@@ -37,8 +65,9 @@ def test_the_shape_is_the_registrys() -> None:
     assert chosen["basic"]["data_product_type"] == "Synthetic data" and chosen["administrative"]["status"] == "Draft"
     assert chosen["dp_variant"]["variant_name"] == "Approximate DP"
     assert (chosen["deployment_model"]["model_name"], chosen["deployment_model"]["access_type"]) == (
-        "Central", "Non-interactive",
-    )  # fmt: skip
+        "Central",
+        "Non-interactive",
+    )
 
 
 def test_numbers_are_numbers() -> None:

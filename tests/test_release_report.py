@@ -67,9 +67,19 @@ def test_nothing_is_loaded_from_anywhere(html: str) -> None:
 
 def test_the_page_tells_the_whole_story(html: str) -> None:
     text = Page(html).text
-    for words in ("In plain words", "What was made", "The privacy curve", "What crossed the barrier", "Settings",
-                  "Handle with care", "How to reproduce", "The full statement", "at most about 55 % of the time",
-                  "sfumato synthesize chest-scans", "A sum is released in place of a mean."):  # fmt: skip
+    for words in (
+        "In plain words",
+        "What was made",
+        "The privacy curve",
+        "What crossed the barrier",
+        "Settings",
+        "Handle with care",
+        "How to reproduce",
+        "The full statement",
+        "at most about 55 % of the time",
+        "sfumato synthesize chest-scans",
+        "A sum is released in place of a mean.",
+    ):
         assert words in text
     assert all(title in text for title in TITLES.values())
     assert html.count("<details>") == 12 and "very-private" not in html

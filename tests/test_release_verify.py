@@ -121,10 +121,30 @@ def test_a_changed_command_is_refused(made: Release, tmp_path: Path, old: str, n
 
 def test_a_run_per_person_prints_its_column_and_is_refused_without_it(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    np.savez(tmp_path / "set.npz", images=rng.integers(0, 256, (60, 8, 8), np.uint8), labels=np.arange(60) % 2,
-             who=np.arange(60) // 3)  # fmt: skip
-    argv = ["synthesize", str(tmp_path / "set.npz"), "--person", "who", "--method", "dp-merf", "--set", "features=10",
-            "--set", "steps=1", "--epsilon", "2", "--count", "4", "--out", str(tmp_path / "release")]  # fmt: skip
+    np.savez(
+        tmp_path / "set.npz",
+        images=rng.integers(0, 256, (60, 8, 8), np.uint8),
+        labels=np.arange(60) % 2,
+        who=np.arange(60) // 3,
+    )
+    argv = [
+        "synthesize",
+        str(tmp_path / "set.npz"),
+        "--person",
+        "who",
+        "--method",
+        "dp-merf",
+        "--set",
+        "features=10",
+        "--set",
+        "steps=1",
+        "--epsilon",
+        "2",
+        "--count",
+        "4",
+        "--out",
+        str(tmp_path / "release"),
+    ]
     assert run(argv) == 0 and refused(tmp_path / "release") == {}
     release = Release.load(tmp_path / "release")
     command = release.statement["reproducibility"]["command"]
@@ -139,8 +159,16 @@ def test_a_plan_that_spends_less_than_was_asked_is_planned_again() -> None:
     method = make_method("datalens", {"topk": "10", "sigma": "300", "teachers": "40"})
     plan = method.plan(spec, Budget(5.0))
     assert plan.epsilon() < 4.995
-    statement = make_statement(plan.to_json(), released=["x"], account=None, noise={"source": "s", "sampler": "t"},
-                               public_data=None, tuning="not charged", audit=None, version="0")  # fmt: skip
+    statement = make_statement(
+        plan.to_json(),
+        released=["x"],
+        account=None,
+        noise={"source": "s", "sampler": "t"},
+        public_data=None,
+        tuning="not charged",
+        audit=None,
+        version="0",
+    )
     line = "sfumato synthesize digits --method datalens --set topk=10 --set sigma=300 --set teachers=40 --epsilon"
     statement["reproducibility"]["command"] = f"{line} 5"
     assert command_problems(statement) == []
@@ -271,7 +299,9 @@ def _edit(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
 FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "a smaller epsilon": (lambda s: s["guarantee"].update(epsilon=1.0), "guarantee"),
     "a slightly smaller epsilon": (
-        lambda s: s["guarantee"].update(epsilon=s["guarantee"]["epsilon"] * 0.99999), "guarantee"),
+        lambda s: s["guarantee"].update(epsilon=s["guarantee"]["epsilon"] * 0.99999),
+        "guarantee",
+    ),
     "a larger epsilon": (lambda s: s["guarantee"].update(epsilon=2.1), "guarantee"),
     "another delta": (lambda s: s["guarantee"].update(delta=1e-6), "guarantee"),
     "the other relation": (lambda s: s["guarantee"].update(relation="replace-one"), "guarantee"),
@@ -298,7 +328,7 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "other classes": (lambda s: s["declared_public"]["classes"].reverse(), "generator"),
     "no measurement": (lambda s: s.update(measurement=None), "generator"),
     "a point that is none": (lambda s: s.update(guarantee=[]), "guarantee"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FORGERIES)
@@ -392,21 +422,47 @@ def _plan_of(events: list[Event | Selected], delta: float = 1e-5) -> dict[str, A
     found = profile(events)
     rows = [part for event in events for part in (event.events if isinstance(event, Selected) else [event])]
     return {
-        "method": "dp-merf", "settings": {"steps": 3},
-        "data": {"name": "scans", "records": 5000, "shape": [1, 8, 8], "classes": ["a", "b"], "unit": "record",
-                 "count_public": True, "public": False},
-        "guarantee": {"epsilon": found.epsilon(delta), "delta": delta, "relation": str(rows[0].relation),
-                      "unit": "record", "accountant": found.name, "mu": found.mu,
-                      "discretisation": getattr(found, "interval", None)},
+        "method": "dp-merf",
+        "settings": {"steps": 3},
+        "data": {
+            "name": "scans",
+            "records": 5000,
+            "shape": [1, 8, 8],
+            "classes": ["a", "b"],
+            "unit": "record",
+            "count_public": True,
+            "public": False,
+        },
+        "guarantee": {
+            "epsilon": found.epsilon(delta),
+            "delta": delta,
+            "relation": str(rows[0].relation),
+            "unit": "record",
+            "accountant": found.name,
+            "mu": found.mu,
+            "discretisation": getattr(found, "interval", None),
+        },
         "curve": [[d, found.epsilon(d)] for d in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8)],
-        "crossings": [{"name": f"step {number}", "mechanism": row.mechanism, "sigma": row.sigma,
-                       "sensitivity": row.sensitivity, "multiplier": row.sigma / row.sensitivity, "bound": row.bound,
-                       "sampling": "everyone" if row.rate == 1 else f"Poisson({row.rate:g})", "times": row.times}
-                      for number, row in enumerate(rows)],
+        "crossings": [
+            {
+                "name": f"step {number}",
+                "mechanism": row.mechanism,
+                "sigma": row.sigma,
+                "sensitivity": row.sensitivity,
+                "multiplier": row.sigma / row.sensitivity,
+                "bound": row.bound,
+                "sampling": "everyone" if row.rate == 1 else f"Poisson({row.rate:g})",
+                "times": row.times,
+            }
+            for number, row in enumerate(rows)
+        ],
         "events": [event.to_json() for event in events],
         "second_opinion": {"accountant": "RDP (Balle et al.)", "epsilon": epsilon_by_renyi(events, delta)},
-        "paper": {}, "labels": {"kind": "uniform", "weights": None}, "deviations": [], "warnings": ["careful"],
-    }  # fmt: skip
+        "paper": {},
+        "labels": {"kind": "uniform", "weights": None},
+        "deviations": [],
+        "warnings": ["careful"],
+    }
 
 
 def _event(mechanism: str = "gaussian", sigma: float = 1.0, relation: str = "add-remove", **more: Any) -> Event:
@@ -435,10 +491,15 @@ def test_statements_of_every_kind_of_event_re_derive(name: str) -> None:
     else:
         plan = _plan_of(LEDGERS[name])
     statement = make_statement(
-        plan, released=["images"], account={"runs": [], "epsilon_total": None, "delta": 1e-5},
-        noise={"source": "x", "sampler": "y"}, public_data={"name": "faces", "provenance": "drawn"},
-        tuning="Not charged: one run", audit={"level": 0, "passed": True}, version="0.1.0",
-    ) | {"measurement": None}  # fmt: skip
+        plan,
+        released=["images"],
+        account={"runs": [], "epsilon_total": None, "delta": 1e-5},
+        noise={"source": "x", "sampler": "y"},
+        public_data={"name": "faces", "provenance": "drawn"},
+        tuning="Not charged: one run",
+        audit={"level": 0, "passed": True},
+        version="0.1.0",
+    ) | {"measurement": None}
     statement = json.loads(json.dumps(statement))
     assert number_problems(statement) == []
     assert word_problems(statement) == []

@@ -19,12 +19,26 @@ from sfumato.request import UNTOLD, Request
 BASE = Request(data="scans", method="dp-merf", epsilon=1.0)
 # One value that is not the default for every field that a line tells.
 OTHER = {
-    "data": "celeba-hair:faces", "method": "datalens", "epsilon": 0.123456789012345, "delta": 1.23456789e-7,
-    "relation": "replace-one", "private_count": True, "records": 60_000, "size": 32, "grey": True, "split": "test",
-    "label": "disease", "person": "patient id", "labels": "private:0.25", "public": "tiny.npz",
-    "provenance": "a licence (CC0), https://example.org/a/b", "settings": {"steps": "3", "law": "a b"}, "count": 7,
-    "format": "parquet", "seed": 9,
-}  # fmt: skip
+    "data": "celeba-hair:faces",
+    "method": "datalens",
+    "epsilon": 0.123456789012345,
+    "delta": 1.23456789e-7,
+    "relation": "replace-one",
+    "private_count": True,
+    "records": 60_000,
+    "size": 32,
+    "grey": True,
+    "split": "test",
+    "label": "disease",
+    "person": "patient id",
+    "labels": "private:0.25",
+    "public": "tiny.npz",
+    "provenance": "a licence (CC0), https://example.org/a/b",
+    "settings": {"steps": "3", "law": "a b"},
+    "count": 7,
+    "format": "parquet",
+    "seed": 9,
+}
 
 
 def parsed(line: str) -> Request:
@@ -68,14 +82,24 @@ def test_all_fields_go_round_together():
 words = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=8)
 plain = words.map(lambda text: text.replace("/", "").replace("\\", "").replace("=", "").strip()).filter(bool)
 maybe = {
-    "relation": st.sampled_from(["add-remove", "replace-one"]), "private_count": st.booleans(),
-    "records": st.integers(1, 10**9), "size": st.integers(1, 4096), "grey": st.booleans(), "split": plain,
-    "label": plain, "person": plain, "labels": st.sampled_from(["uniform", "private:0.25", "weights.csv"]),
-    "public": plain, "provenance": plain, "count": st.integers(1, 10**6),
-    "format": st.sampled_from(["png", "parquet"]), "seed": st.integers(0, 2**63 - 1),
-    "epsilon": st.floats(0.001, 1000), "delta": st.floats(1e-15, 0.5),
+    "relation": st.sampled_from(["add-remove", "replace-one"]),
+    "private_count": st.booleans(),
+    "records": st.integers(1, 10**9),
+    "size": st.integers(1, 4096),
+    "grey": st.booleans(),
+    "split": plain,
+    "label": plain,
+    "person": plain,
+    "labels": st.sampled_from(["uniform", "private:0.25", "weights.csv"]),
+    "public": plain,
+    "provenance": plain,
+    "count": st.integers(1, 10**6),
+    "format": st.sampled_from(["png", "parquet"]),
+    "seed": st.integers(0, 2**63 - 1),
+    "epsilon": st.floats(0.001, 1000),
+    "delta": st.floats(1e-15, 0.5),
     "settings": st.dictionaries(st.sampled_from(["steps", "features", "law"]), plain, max_size=3),
-}  # fmt: skip
+}
 
 
 @given(st.fixed_dictionaries({"data": plain}, optional=maybe))
@@ -94,10 +118,17 @@ def test_a_recipe_goes_round():
 
 def test_local_places_are_left_out():
     asked = replace(
-        BASE, data="celeba-hair:/home/ann/faces", public="/home/ann/tiny.npz", labels="/home/ann/w.csv",
-        provenance="from /home/ann/notes", settings={"weights": "/home/ann/net.pt", "rate": "1/50"},
-        ledger="/home/ann/l", out="/home/ann/out", sign="/home/ann/key", signer="Ann",
-    )  # fmt: skip
+        BASE,
+        data="celeba-hair:/home/ann/faces",
+        public="/home/ann/tiny.npz",
+        labels="/home/ann/w.csv",
+        provenance="from /home/ann/notes",
+        settings={"weights": "/home/ann/net.pt", "rate": "1/50"},
+        ledger="/home/ann/l",
+        out="/home/ann/out",
+        sign="/home/ann/key",
+        signer="Ann",
+    )
     line = asked.command()
     assert "ann" not in line.lower()
     back = parsed(line)

@@ -67,8 +67,9 @@ def test_what_is_stopped_before_the_first_crossing_is_given_back(monkeypatch, st
     assert history() == (0.0, ["returned"]) and not list(runs_folder().iterdir())
 
 
-@pytest.mark.parametrize("error", [InputError("No."), MemoryError(), RuntimeError("CUDA out of memory"),
-                                   OSError(28, "no space")])  # fmt: skip
+@pytest.mark.parametrize(
+    "error", [InputError("No."), MemoryError(), RuntimeError("CUDA out of memory"), OSError(28, "no space")]
+)
 def test_what_fails_later_stays_spent_and_says_so_with_a_status_of_its_own(monkeypatch, error):
     monkeypatch.setattr(Barrier, "release", failing(error, before=False))
     with pytest.raises(Unfinished, match="stays spent, and nothing is lost: go on with resume=") as raised:

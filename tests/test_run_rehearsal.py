@@ -76,8 +76,13 @@ def test_public_data_reach_the_rehearsal():
     images = Images(np.zeros((9, 1, 6, 6), np.uint8), np.arange(9) % 3, SPEC.classes)
     method = load_class(find("dpdm"))(**TINY["dpdm"])
     with pytest.raises(InputError, match="public images of 1x8x8"):
-        rehearsed(replace(method, draft=0.0), make_plan(replace(method, draft=0.0), SPEC, Budget(1.0)),
-                  Run(device="cpu"), PublicImages(images, "made up"), format="png")  # fmt: skip
+        rehearsed(
+            replace(method, draft=0.0),
+            make_plan(replace(method, draft=0.0), SPEC, Budget(1.0)),
+            Run(device="cpu"),
+            PublicImages(images, "made up"),
+            format="png",
+        )
 
 
 def test_it_runs_where_the_run_will():
@@ -86,13 +91,19 @@ def test_it_runs_where_the_run_will():
     assert (sums.device, sums.microbatch) == ("meta", 7)
 
 
-@pytest.mark.parametrize(("error", "words"), [
-    (torch.OutOfMemoryError("CUDA out of memory"), "lower --microbatch .* or choose --device cpu. Nothing was spent"),
-    (OSError(12, "Cannot allocate memory"), "not enough memory on cuda:0"),
-    (ModuleNotFoundError("No module named 'a.b'", name="a.b"), "needs the package 'a'"),
-    (PermissionError(13, "Permission denied", "/weights"), "/weights cannot be used .Permission denied"),
-    (IndexError("3"), r"made-up images of 1x8x8 with these settings \(IndexError: 3\); choose others"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            torch.OutOfMemoryError("CUDA out of memory"),
+            "lower --microbatch .* or choose --device cpu. Nothing was spent",
+        ),
+        (OSError(12, "Cannot allocate memory"), "not enough memory on cuda:0"),
+        (ModuleNotFoundError("No module named 'a.b'", name="a.b"), "needs the package 'a'"),
+        (PermissionError(13, "Permission denied", "/weights"), "/weights cannot be used .Permission denied"),
+        (IndexError("3"), r"made-up images of 1x8x8 with these settings \(IndexError: 3\); choose others"),
+    ],
+)
 def test_what_goes_wrong_gets_one_sentence_with_a_remedy(error, words):
     plan = make_plan(DPMERF(features=20), SPEC, Budget(1.0))
     with pytest.raises(InputError, match=words), trying(plan, "cuda:0", 64):

@@ -29,10 +29,28 @@ PIXELS = 2  # grey levels by which another processor's arithmetic may move a pix
 REFUSED = "refused"
 # More ways of the methods that have several.
 WAYS = {
-    "kernel-votes": {"critic": "kernel", "waves": 20, "bandwidth": 0.214, "octaves": 1.5, "compress": "unit",
-                     "rule": "mean", "student": "field", "teachers": 6, "draws": 2, "updates": 1, "warmup": 0,
-                     "batch": 4, "steps": 6, "fits": 2, "finish": 3, "shown": 5, "rate": 3e-3, "generator": "conv",
-                     "width": 8, "latent": 4},
+    "kernel-votes": {
+        "critic": "kernel",
+        "waves": 20,
+        "bandwidth": 0.214,
+        "octaves": 1.5,
+        "compress": "unit",
+        "rule": "mean",
+        "student": "field",
+        "teachers": 6,
+        "draws": 2,
+        "updates": 1,
+        "warmup": 0,
+        "batch": 4,
+        "steps": 6,
+        "fits": 2,
+        "finish": 3,
+        "shown": 5,
+        "rate": 3e-3,
+        "generator": "conv",
+        "width": 8,
+        "latent": 4,
+    },
     "datalens paper's order": TINY["datalens"] | {"order": "paper"},
     "datalens soft": TINY["datalens"] | {"rule": "soft", "blur": 1.0, "average": 0.9, "generator": "conv", "replay": 4},
     "datalens sketch": TINY["datalens"] | {"compress": "sketch", "share": 0.5},
@@ -40,7 +58,7 @@ WAYS = {
     "dpaf game": TINY["dpaf"] | {"conv1": "game", "classwise": True, "keep": 0.5, "together": True},
     "dpgan adaptive": TINY["dpgan"] | {"critic_steps": 1, "average": 0.9},
     "dpdm plain": TINY["dpdm"] | {"draft": 0.0, "copies": 1},
-}  # fmt: skip
+}
 
 
 def plans_of(name: str) -> dict[str, object]:

@@ -85,8 +85,9 @@ def _labels(data):
 
 def test_an_empty_sample_is_a_step():
     data = box()
-    plan = Plan("test", {}, data.spec, Budget(3.0),
-                {"gradient": crossing(bound_for(1.0, 1), 2.0, Poisson(1e-9), times=3)})  # fmt: skip
+    plan = Plan(
+        "test", {}, data.spec, Budget(3.0), {"gradient": crossing(bound_for(1.0, 1), 2.0, Poisson(1e-9), times=3)}
+    )
     net = train(data, Descent(3, 1), plan)
     assert any(not torch.equal(a, b) for a, b in zip(net.parameters(), small().parameters(), strict=True))
 

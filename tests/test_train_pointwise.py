@@ -85,7 +85,8 @@ def test_rows_are_shortened_to_the_norm():
 def test_refining_descends_and_stays_within_range():
     made = points()
     target = torch.rand(made.images.shape, generator=random(5)) * 1.5 - 0.25
-    found = pointwise.refine(made, lambda t: (made.images - target).square().sum(), Run(device="cpu"), SPEC, steps=80,
-                             rate=0.05)  # fmt: skip
+    found = pointwise.refine(
+        made, lambda t: (made.images - target).square().sum(), Run(device="cpu"), SPEC, steps=80, rate=0.05
+    )
     assert 0 <= found.images.min() <= found.images.max() <= 1
     assert (found.images - target.clamp(0, 1)).abs().max() < 0.05

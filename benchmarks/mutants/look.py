@@ -70,7 +70,8 @@ def answer(asked: dict[str, Any]) -> None:
     import sfumato
 
     assert Path(sfumato.__file__).resolve().is_relative_to(Path.cwd().resolve()), sfumato.__file__
-    began, reached = time.monotonic(), Reached(asked["lines"])
+    began = time.monotonic()
+    reached = Reached(asked["lines"])
     reports = []
     with reached:
         for seed in asked["seeds"]:

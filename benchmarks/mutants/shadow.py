@@ -29,7 +29,8 @@ class Shadow:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="sfumato-mutants-")
         self.root = Path(self._folder.name)
-        self._now, self._changes = float(int(time.time())), 0
+        self._now = float(int(time.time()))
+        self._changes = 0
         _copy(PACKAGE, self.root / "sfumato")
         self._server = self._served()
 
@@ -61,7 +62,8 @@ class Shadow:
         os.utime(path, (self._now + self._changes,) * 2)
 
     def _run(self, asked: dict[str, Any], limit: float) -> dict[str, Any]:
-        answer, log = self.root / "answer.json", self.root / "log.txt"
+        answer = self.root / "answer.json"
+        log = self.root / "log.txt"
         answer.unlink(missing_ok=True)
         self._ask(asked | {"answer": str(answer), "log": str(log), "limit": limit})
         told = self._server.stdout.readline()  # type: ignore[union-attr]
@@ -116,7 +118,8 @@ class Several:
 
     def map(self, ask: Sequence[Callable[[Shadow], Row]], say: Callable[[Row], str]) -> list[Row]:
         """The answers in the order of the questions; each is told when it comes, with the time that is left."""
-        began, done = time.monotonic(), itertools.count(1)
+        began = time.monotonic()
+        done = itertools.count(1)
 
         def one(question: Callable[[Shadow], Row]) -> Row:
             shadow = self._free.get()

@@ -134,9 +134,11 @@ def dominating_gaussian(events: Sequence[AnyEvent], slack: float) -> tuple[float
         right = np.array([gaussian.delta_of(float(e), mu) for e in grid[1:]])
         return bool(np.all(left <= slack + (1 - slack) * right))
 
-    low, high = 0.0, 1e-3
+    low = 0.0
+    high = 1e-3
     while not covered(high):
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
         if high > 1e9:
             raise ValueError("Expected a run that a Gaussian can dominate; take a larger slack.")
     while high - low > 1e-6 * high:

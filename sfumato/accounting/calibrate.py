@@ -40,14 +40,17 @@ def least_noise(
 
 def _bracket(excess: Callable[[float], float], start: float) -> tuple[float, float]:
     """Logarithms of a noise that is too small and of one that is enough, by growing steps from `start`."""
-    at, step = start, 0.15
+    at = start
+    step = 0.15
     direction = 1 if excess(at) > 0 else -1
     while (excess(at) > 0) == (direction > 0):
         if at > 28:
             raise ValueError("Expected a reachable budget, but no noise below 1e12 meets it.")
         if at < -14:
             return at, at  # next to no noise is enough
-        before, at, step = at, at + direction * step, 2 * step
+        before = at
+        at = at + direction * step
+        step = 2 * step
     return (before, at) if direction > 0 else (at, before)
 
 
@@ -95,11 +98,13 @@ def most_times(events_at: Callable[[int], Sequence[AnyEvent]], target: float, de
     """
     if accountant.epsilon(events_at(1), delta) > target:
         return 0
-    low, high = 1, 2
+    low = 1
+    high = 2
     while accountant.epsilon(events_at(high), delta) <= target:
         if high > 2**40:
             raise ValueError("Expected a sigma that a budget can be spent with, found one too large to count with.")
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if accountant.epsilon(events_at(middle), delta) <= target else (low, middle)
@@ -123,9 +128,12 @@ def _region(events_at: Callable[[float], Sequence[AnyEvent]], target: float, del
 
 def _secant(epsilon: Callable[[float], float], target: float, scale: float) -> tuple[float, float]:
     """A scale close to the answer and d log(epsilon) / d log(scale) there. Nothing rests on either being exact."""
-    slope, excess, step = -1.0, 0.0, 0.0
+    slope = -1.0
+    excess = 0.0
+    step = 0.0
     for turn in range(12):
-        before, excess = excess, math.log(max(epsilon(scale), 1e-300) / target)
+        before = excess
+        excess = math.log(max(epsilon(scale), 1e-300) / target)
         if turn and step:
             slope = min(-0.05, max(-30.0, (excess - before) / step))
         if abs(excess) < 1e-3:
@@ -137,7 +145,8 @@ def _secant(epsilon: Callable[[float], float], target: float, scale: float) -> t
 
 def _settle(stated: Callable[[float], float], target: float, scale: float, slope: float) -> float:
     """From a scale close to the answer to one that meets the target, by the known slope on logarithms."""
-    safe, margin = math.inf, 2e-5
+    safe = math.inf
+    margin = 2e-5
     for _ in range(40):
         excess = math.log(max(stated(scale), 1e-300) / target)
         if excess <= 0:

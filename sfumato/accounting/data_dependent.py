@@ -36,7 +36,8 @@ def likely_outcome_bound(
         return None
     log_a = math.log1p(-q) - math.log(-math.expm1(shrink))
     log_b = e1 - log_q / (m1 - 1)
-    x, y = math.log1p(-q) + (order - 1) * log_a, log_q + (order - 1) * log_b
+    x = math.log1p(-q) + (order - 1) * log_a
+    y = log_q + (order - 1) * log_b
     top = max(x, y)
     return max(0.0, (top + math.log(math.exp(x - top) + math.exp(y - top))) / (order - 1))
 
@@ -66,7 +67,8 @@ def _log_outcome(vote: float, threshold: float, sigma: float, outcome: int) -> f
 
     if outcome not in (-1, 0, 1):
         raise ValueError(f"Expected an outcome of -1, 0 or 1, found {outcome}.")
-    up, down = float(log_ndtr((vote - threshold) / sigma)), float(log_ndtr((-vote - threshold) / sigma))
+    up = float(log_ndtr((vote - threshold) / sigma))
+    down = float(log_ndtr((-vote - threshold) / sigma))
     if outcome:
         return up if outcome > 0 else down
     return math.log(max(-math.expm1(up) - math.exp(down), 1e-300))

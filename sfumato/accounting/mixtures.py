@@ -40,11 +40,13 @@ def mixture_pld(sigma: float, parts: Sequence[tuple[float, float]], interval: fl
 
     rest = 1 - math.fsum(p for _, p in parts)
     every = [*([(0.0, rest)] if rest > 1e-15 else []), *parts]
-    shifts, chances = [c for c, _ in every], [p for _, p in every]
+    shifts = [c for c, _ in every]
+    chances = [p for _, p in every]
     pmfs = []
     for direction in (AdjacencyType.REMOVE, AdjacencyType.ADD):
         bounds = MixtureGaussianPrivacyLoss(sigma, shifts, chances, adjacency_type=direction).connect_dots_bounds()
-        low, high = math.floor(bounds.epsilon_lower / interval), math.ceil(bounds.epsilon_upper / interval)
+        low = math.floor(bounds.epsilon_lower / interval)
+        high = math.ceil(bounds.epsilon_upper / interval)
         knots = np.arange(low, high + 1) * interval
         deltas = _removed(knots, sigma, every) if direction is AdjacencyType.REMOVE else _added(knots, sigma, every)
         pmfs.append(pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, low, high, falling(deltas)))
@@ -60,11 +62,13 @@ def _loss(x: Floats, sigma: float, parts: Sequence[tuple[float, float]]) -> Floa
 def _crossing(loss: Floats, sigma: float, parts: Sequence[tuple[float, float]]) -> Floats:
     """Where the loss, which rises with x, reaches each value; far out where it never does."""
     reach = 40 * sigma + 2 * max(c for c, _ in parts)
-    low, high = np.full_like(loss, -reach), np.full_like(loss, reach)
+    low = np.full_like(loss, -reach)
+    high = np.full_like(loss, reach)
     for _ in range(60):
         middle = (low + high) / 2
         below = _loss(middle, sigma, parts) < loss
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+        low = np.where(below, middle, low)
+        high = np.where(below, high, middle)
     return high
 
 

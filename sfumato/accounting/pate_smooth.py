@@ -132,7 +132,9 @@ def _smooth(cells: NDArray[np.int64], costs: NDArray[np.float64], beta: float) -
     padded = np.pad(costs, MOVE, mode="edge")
     local = np.maximum(padded[: -2 * MOVE] - costs, costs - padded[2 * MOVE :])
     ceiling = len(cells) * float(local.max())
-    best, distance, reach = 0.0, 0, local
+    best = 0.0
+    distance = 0
+    reach = local
     while math.exp(-beta * distance) * ceiling > best:
         best = max(best, math.exp(-beta * distance) * float(reach[cells].sum()))
         reach = maximum_filter1d(reach, 2 * MOVE + 1, mode="nearest")

@@ -25,7 +25,8 @@ def _pmf_power(pmf: Any, times: int) -> Any:
     from dp_accounting.pld.pld_pmf import DensePLDPmf
     from scipy.fft import irfft, next_fast_len, rfft
 
-    probs, interval = np.asarray(pmf._probs, dtype=np.float64), float(pmf._discretization)
+    probs = np.asarray(pmf._probs, dtype=np.float64)
+    interval = float(pmf._discretization)
     if not probs.sum():  # next to no noise: one release reveals everything, and so do many
         return pmf
     low, high = _window(probs, times)
@@ -55,7 +56,8 @@ def _window(probs: NDArray[np.float64], times: int) -> tuple[int, int]:
     mean = float(probs @ index) / mass
     centred = index - mean
     reach = math.log(2 / TAIL)
-    low, high = 0.0, float(times * (len(probs) - 1))
+    low = 0.0
+    high = float(times * (len(probs) - 1))
     # From the weakest order that could cut anything to the strongest that floats can hold.
     for order in np.geomspace(reach / (times * len(probs)), 600.0 / len(probs), 28).tolist():
         up, down = (math.log(float(probs @ np.exp(sign * order * centred))) for sign in (1, -1))

@@ -41,8 +41,10 @@ def parse_split(text: str, epsilon: float, parts: int) -> tuple[float, ...] | No
     left = epsilon - math.fsum(v for v in values if v is not None)
     found = tuple(round(left if v is None else v, 12) for v in values)
     if rest > 1 or not min(found) > 0 or (not rest and abs(left) > 1e-6 * epsilon):
-        raise ValueError(f"Expected a split whose parts are above 0 and add up to epsilon {epsilon:g}, one of them x "
-                         f"at most, found split={text}.")  # fmt: skip
+        raise ValueError(
+            f"Expected a split whose parts are above 0 and add up to epsilon {epsilon:g}, one of them x "
+            f"at most, found split={text}."
+        )
     return found
 
 

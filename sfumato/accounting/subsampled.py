@@ -65,7 +65,8 @@ def _pmf(multiplier: float, rate: float, interval: float, direction: str) -> Any
     from dp_accounting.pld import pld_pmf
 
     bounds = _bounds(multiplier, rate, direction)
-    low, high = math.floor(bounds.epsilon_lower / interval), math.ceil(bounds.epsilon_upper / interval)
+    low = math.floor(bounds.epsilon_lower / interval)
+    high = math.ceil(bounds.epsilon_upper / interval)
     knots = np.arange(low, high + 1) * interval
     deltas = (removed if direction == "REMOVE" else added)(knots, multiplier, rate)
     return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, low, high, falling(deltas))

@@ -44,7 +44,8 @@ def _done_alike(one: Action, two: Action) -> bool:
 def _probed(seen: Seen) -> list[Any]:
     """What the queries compute on the same few records, once learning is over: a value kept inside would show."""
     if "probed" not in seen.notes:
-        probe, last = made_up(seen.barrier.spec, np.random.default_rng(17), 3), {a.name: a for a in seen.barrier.asked}
+        probe = made_up(seen.barrier.spec, np.random.default_rng(17), 3)
+        last = {a.name: a for a in seen.barrier.asked}
         # The last use of held parts repeats those before it.
         asked = [a for a in kinds(seen) if not isinstance(a.query, PartSum) or a is last[a.name]]
         seen.notes["probed"] = [_answers(a, seen.barrier.ledger.plan, probe) for a in asked]

@@ -32,16 +32,22 @@ class _Worker:
     """A fresh interpreter at the other end of two pipes."""
 
     def __init__(self) -> None:
-        asks, hears = os.pipe(), os.pipe()
+        asks = os.pipe()
+        hears = os.pipe()
         self.owner = os.getpid()
         line = [sys.executable, "-m", "sfumato.audit.apart", str(asks[0]), str(hears[1])]
         self._process = subprocess.Popen(
-            line, pass_fds=(asks[0], hears[1]), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )  # fmt: skip
+            line,
+            pass_fds=(asks[0], hears[1]),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
         os.close(asks[0])
         os.close(hears[1])
-        self._ask, self._hear = Connection(asks[1], readable=False), Connection(hears[0], writable=False)
+        self._ask = Connection(asks[1], readable=False)
+        self._hear = Connection(hears[0], writable=False)
 
     def __call__(self, question: Any) -> Any:
         self._ask.send_bytes(question)
@@ -107,8 +113,11 @@ def examined(method: Any, plan: Any, public: Any, verb: str, device: str) -> Rep
     from sfumato.audit import verbs
     from sfumato.audit.check import level0
 
-    whole = {"synthesize": verbs.check_synthesize, "train-classifier": verbs.check_classifier,
-             "tune": verbs.check_tune}[verb]  # fmt: skip
+    whole = {
+        "synthesize": verbs.check_synthesize,
+        "train-classifier": verbs.check_classifier,
+        "tune": verbs.check_tune,
+    }[verb]
     plan, shape = _looked_at(method, plan), plan.data.shape
     public = _cut(public, shape, plan.data.shape)
     options = {"public": public} if verb == "synthesize" else {}
@@ -146,7 +155,8 @@ def serve(ask: int, answer: int) -> None:
     from sfumato.audit import watch
 
     torch.set_num_threads(1)
-    hear, say = Connection(ask, writable=False), Connection(answer, readable=False)
+    hear = Connection(ask, writable=False)
+    say = Connection(answer, readable=False)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as own:
         os.chdir(own)
         watch.FILES = True

@@ -40,16 +40,24 @@ def attack(
 
     opened = release if isinstance(release, Release) else Release.load(release)
     made = opened.sample(samples, seed=seed).pixels
-    inside, outside = (_candidates(source, made.shape[1:], word) for source, word in
-                       ((members, "--members"), (nonmembers, "--nonmembers")))  # fmt: skip
+    inside, outside = (
+        _candidates(source, made.shape[1:], word)
+        for source, word in ((members, "--members"), (nonmembers, "--nonmembers"))
+    )
     scores = -nearest(inside, made), -nearest(outside, made)
     guarantee = opened.statement["guarantee"]
     found = judge(*scores, _ceiling(guarantee), guarantee["delta"], seed)
     return {
-        "attack": "GAN-Leaks, full black box, L2 in pixels", "internal": True, "note": INTERNAL, "caveat": CAVEAT,
-        "members": len(inside), "nonmembers": len(outside), "samples": samples,
-        "claim": {key: guarantee[key] for key in ("epsilon", "delta", "mu")}, **found,
-    }  # fmt: skip
+        "attack": "GAN-Leaks, full black box, L2 in pixels",
+        "internal": True,
+        "note": INTERNAL,
+        "caveat": CAVEAT,
+        "members": len(inside),
+        "nonmembers": len(outside),
+        "samples": samples,
+        "claim": {key: guarantee[key] for key in ("epsilon", "delta", "mu")},
+        **found,
+    }
 
 
 def _ceiling(guarantee: dict[str, Any]) -> Curve:
@@ -66,8 +74,10 @@ def _candidates(source: Any, shape: tuple[int, ...], word: str) -> NDArray[np.ui
     size = shape[1] if shape[1] == shape[2] else None
     images = load_public(source, "candidates of an attack", size=size, grey=shape[0] == 1).images.pixels
     if images.shape[1:] != shape:
-        raise InputError(f"Expected {word} with images of {'x'.join(map(str, shape))}, as the release has, found "
-                         f"{'x'.join(map(str, images.shape[1:]))}.")  # fmt: skip
+        raise InputError(
+            f"Expected {word} with images of {'x'.join(map(str, shape))}, as the release has, found "
+            f"{'x'.join(map(str, images.shape[1:]))}."
+        )
     if len(images) < 20:
         raise InputError(f"Expected at least 20 images in {word}, found {len(images)}.")
     return images
@@ -76,7 +86,8 @@ def _candidates(source: Any, shape: tuple[int, ...], word: str) -> NDArray[np.ui
 def nearest(images: NDArray[np.uint8], made: NDArray[np.uint8], chunk: int = 500) -> NDArray[np.float64]:
     """Distance of each image to the nearest generated one, in grey levels from 0 to 1."""
     flat = made.reshape(len(made), -1).astype(np.float32) / 255
-    squares, found = (flat**2).sum(1), []
+    squares = (flat**2).sum(1)
+    found = []
     for start in range(0, len(images), chunk):
         some = images[start : start + chunk].reshape(-1, flat.shape[1]).astype(np.float32) / 255
         best = (some**2).sum(1) + (squares - 2 * some @ flat.T).min(1)
@@ -104,22 +115,43 @@ def judge(
     """Measures with intervals against their ceilings. The verdict has a significance of 1e-3 in all."""
     at = np.linspace(0, 1, 2001)
     allowed = np.array([ceiling.fnr(float(a)) for a in at])
-    tops = {"auc": 1 - float(np.trapezoid(allowed, at)), "tpr_at_1%": 1 - ceiling.fnr(0.01),
-            "tpr_at_0.1%": 1 - ceiling.fnr(0.001)}  # fmt: skip
+    tops = {
+        "auc": 1 - float(np.trapezoid(allowed, at)),
+        "tpr_at_1%": 1 - ceiling.fnr(0.01),
+        "tpr_at_0.1%": 1 - ceiling.fnr(0.001),
+    }
     measures: dict[str, Callable[[NDArray, NDArray], float]] = {
-        "auc": auc, "tpr_at_1%": lambda i, o: tpr_at(i, o, 0.01), "tpr_at_0.1%": lambda i, o: tpr_at(i, o, 0.001)
-    }  # fmt: skip
+        "auc": auc,
+        "tpr_at_1%": lambda i, o: tpr_at(i, o, 0.01),
+        "tpr_at_0.1%": lambda i, o: tpr_at(i, o, 0.001),
+    }
     rows = []
     for (name, measure), needed in zip(measures.items(), (20, 1000, 10_000), strict=True):
         value, low, high, sure = _interval(measure, inside, outside, seed)
         # A rate of false positives is known only from many non-members; until then it is shown and does not decide.
         decides = len(outside) >= needed
-        rows.append({"measure": name, "value": value, "interval": [low, high], "ceiling": tops[name],
-                     "decides": decides, "ok": not (decides and sure > tops[name])})  # fmt: skip
+        rows.append(
+            {
+                "measure": name,
+                "value": value,
+                "interval": [low, high],
+                "ceiling": tops[name],
+                "decides": decides,
+                "ok": not (decides and sure > tops[name]),
+            }
+        )
     errors = held_out(outside, inside, ceiling, SIGNIFICANCE / 4)
     low = errors.epsilon_free(delta)
-    rows.append({"measure": "epsilon", "value": low, "interval": [low, None], "ceiling": None, "decides": True,
-                 "ok": not ceiling.refuted_by(errors)})  # fmt: skip
+    rows.append(
+        {
+            "measure": "epsilon",
+            "value": low,
+            "interval": [low, None],
+            "ceiling": None,
+            "decides": True,
+            "ok": not ceiling.refuted_by(errors),
+        }
+    )
     return {"rows": rows, "epsilon_lower": low, "verdict": "pass" if all(r["ok"] for r in rows) else "fail"}
 
 
@@ -129,9 +161,9 @@ def _interval(
     """Value, its 95 % bootstrap interval, and a lower end that is as sure as the verdict must be."""
     random = np.random.default_rng(seed)
     value = measure(inside, outside)
-    again = np.array([
-        measure(random.choice(inside, len(inside)), random.choice(outside, len(outside))) for _ in range(RESAMPLED)
-    ])  # fmt: skip
+    again = np.array(
+        [measure(random.choice(inside, len(inside)), random.choice(outside, len(outside))) for _ in range(RESAMPLED)]
+    )
     low, high = np.quantile(again, [0.025, 0.975])
     # The far tail is taken from the spread, since a few hundred resamples do not reach it.
     return value, float(low), float(high), float(value - 3.5 * again.std() - 1 / len(inside))

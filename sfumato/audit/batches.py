@@ -21,19 +21,26 @@ from sfumato.privacy.plan import Plan
 
 def value_subject(asked: Asked, plan: Plan) -> Subject:
     """The crossing as a subject, on neighbouring samples. Records mix in it, so that there are no rows to look at."""
-    inside, crossing = Around(asked, plan), plan.crossings[asked.name]
+    inside = Around(asked, plan)
+    crossing = plan.crossings[asked.name]
     return Subject(
-        name=asked.name, pairs=lambda random: image_pairs(plan.data, random), exact=inside.exact,
-        release=inside.release, anew=inside.anew,
-        projected=inside.projected, nothing=(None,),
-        inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None, **claims(asked.name, plan),
-    )  # fmt: skip
+        name=asked.name,
+        pairs=lambda random: image_pairs(plan.data, random),
+        exact=inside.exact,
+        release=inside.release,
+        anew=inside.anew,
+        projected=inside.projected,
+        nothing=(None,),
+        inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None,
+        **claims(asked.name, plan),
+    )
 
 
 def anything_subject(asked: Asked, plan: Plan) -> Subject:
     """The same crossing with any value at all in place of the method's own; the furthest is one turned round."""
     assert isinstance(asked.query, BatchValue)
-    shape, inside = asked.query.shape, Around(asked, plan)
+    shape = asked.query.shape
+    inside = Around(asked, plan)
 
     def exact(data: tuple[Made, str]) -> Array:
         made, kind = data
@@ -49,5 +56,11 @@ def anything_subject(asked: Asked, plan: Plan) -> Subject:
             yield from (Pair(kind, relation, (made, ""), (made, kind)) for kind in KINDS)
             yield Pair("turned", relation, (made, "huge"), (made, "turned"))
 
-    return Subject(name=f"{asked.name}, any value", pairs=pairs, exact=exact, release=inside.release,
-                   projected=inside.projected, **claims(asked.name, plan))  # fmt: skip
+    return Subject(
+        name=f"{asked.name}, any value",
+        pairs=pairs,
+        exact=exact,
+        release=inside.release,
+        projected=inside.projected,
+        **claims(asked.name, plan),
+    )

@@ -114,13 +114,15 @@ def gaussian_curve(mu: float) -> Curve:
 
 def count(without: NDArray[np.float64], with_: NDArray[np.float64], threshold: float, alpha: float) -> Errors:
     """Errors of the rule "it took part if the statistic is above `threshold`", which was fixed in advance."""
-    wrong, missed = int((without > threshold).sum()), int((with_ <= threshold).sum())
+    wrong = int((without > threshold).sum())
+    missed = int((with_ <= threshold).sum())
     return Errors(wrong, len(without), missed, len(with_), alpha)
 
 
 def held_out(without: NDArray[np.float64], with_: NDArray[np.float64], curve: Curve, alpha: float) -> Errors:
     """Errors on the second half of each side, at the threshold that looks most damning on the first."""
-    first, second = (without[::2], with_[::2]), (without[1::2], with_[1::2])
+    first = (without[::2], with_[::2])
+    second = (without[1::2], with_[1::2])
     tried = np.unique(np.quantile(np.concatenate(first), np.linspace(0.002, 0.998, 200)))
     damage = np.array([_damage(count(*first, float(t), alpha), curve) for t in tried])
     # Averaged over neighbouring thresholds, so that luck at one of them is not taken for a leak.

@@ -100,8 +100,11 @@ def _whole_numbers(flat: Array, sigma: float) -> Finding:
     y = np.arange(-int(12 * sigma) - 8, int(12 * sigma) + 9)
     mass = np.exp(-(y**2) / (2 * sigma**2))
     expected = mass / mass.sum() * len(flat)
-    seen = np.array([Counter(flat.tolist()).get(float(v), 0) for v in y]) if len(y) < 50 else np.histogram(
-        flat, np.append(y, y[-1] + 1) - 0.5)[0]  # fmt: skip
+    seen = (
+        np.array([Counter(flat.tolist()).get(float(v), 0) for v in y])
+        if len(y) < 50
+        else np.histogram(flat, np.append(y, y[-1] + 1) - 0.5)[0]
+    )
     if seen.sum() != len(flat):
         return Finding("noise law", 0, False, f"{len(flat) - seen.sum()} values are no whole numbers near zero")
     p = _cells(*_merged(seen, expected, 10.0))
@@ -157,7 +160,8 @@ def inclusion(subject: Subject, random: Random) -> list[Finding]:
 
 
 def _average(who: Inclusion, drawn: list[NDArray]) -> Finding:
-    total, trials = sum(map(len, drawn)), len(drawn) * who.units
+    total = sum(map(len, drawn))
+    trials = len(drawn) * who.units
     if who.law == "one":
         return Finding("inclusion rate", 0, all(len(d) == 1 for d in drawn), "one member an event")
     p = stats.binomtest(total, trials, who.rate).pvalue
@@ -203,7 +207,8 @@ def support(subject: Subject, random: Random, draws: int = 4000) -> Finding | No
     """An outcome that is common on one input and unheard of on its neighbour, chosen on a held-out half."""
     if subject.outcomes is None or subject.pairs is None or subject.epsilon is None:
         return None
-    worst, said = -np.inf, ""
+    worst = -np.inf
+    said = ""
     pairs = list(subject.pairs(random))
     for pair in pairs:
         for one, two in ((pair.one, pair.two), (pair.two, pair.one)):

@@ -43,9 +43,18 @@ LONG = 24  # steps of a longer look
 
 
 def check(
-    method: Any, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0,
-    public: Any = None, plan: Plan | None = None, draws: int = step.DRAWS, runs: int = RUNS, device: str = "cpu",
-) -> Report:  # fmt: skip
+    method: Any,
+    *,
+    spec: DataSpec | None = None,
+    budget: Budget | None = None,
+    level: int = 0,
+    seed: int = 0,
+    public: Any = None,
+    plan: Plan | None = None,
+    draws: int = step.DRAWS,
+    runs: int = RUNS,
+    device: str = "cpu",
+) -> Report:
     """Audit a method on made-up records of the shape that `spec` describes.
 
     Args:
@@ -60,7 +69,8 @@ def check(
     """
     spec = spec or (plan.data if plan else SPEC)
     budget = budget or (plan.budget if plan else Budget(4.0, unit=spec.unit))
-    name, device = getattr(method, "name", type(method).__name__), pick_device(device)
+    name = getattr(method, "name", type(method).__name__)
+    device = pick_device(device)
     try:
         found = plan or method.plan(spec, budget)
     except Exception as error:
@@ -84,8 +94,12 @@ class Watching:
     """A method that learns against a watched barrier, again and again, and what shows."""
 
     def __init__(self, method: Any, plan: Plan, random: Random, seed: int, public: Any, device: str) -> None:
-        self.method, self.plan, self.random, self.seed = method, plan, random, seed
-        self._public, self._device = public, device
+        self.method = method
+        self.plan = plan
+        self.random = random
+        self.seed = seed
+        self._public = public
+        self._device = device
         self.made = made_up(plan.data, random)
         if device != "cpu":
             self.learn(self.made)  # kernels that are built and tried when they are first used warn of it once
@@ -120,9 +134,14 @@ def _tried(check: str, make: Callable[[], list[Finding]]) -> list[Finding]:
 
 
 def level0(
-    method: Any, spec: DataSpec, budget: Budget | None = None, *, plan: Plan | None = None, public: Any = None,
+    method: Any,
+    spec: DataSpec,
+    budget: Budget | None = None,
+    *,
+    plan: Plan | None = None,
+    public: Any = None,
     device: str = "cpu",
-) -> Report:  # fmt: skip
+) -> Report:
     """The checks that `synthesize` runs before it reserves budget: some seconds, on made-up records alone."""
     return check(method, spec=spec, budget=budget, plan=plan, public=public, device=device)
 
@@ -154,7 +173,8 @@ def _learned(seen: Seen) -> Finding:
 
 
 def _draws(seen: Seen) -> Finding:
-    drawn, charged = seen.barrier.noise.values, seen.barrier.charged
+    drawn = seen.barrier.noise.values
+    charged = seen.barrier.charged
     return Finding("draws = events", 0, drawn == charged, f"{drawn} noise values drawn, {charged} charged")
 
 
@@ -173,7 +193,9 @@ def _blind(watched: Watching) -> Finding:
 
 def _paired(watched: Watching, seen: Seen | None = None) -> list[Finding]:
     """Neighbours along a whole run, under one tape: all that leaves, and the sums behind the answers."""
-    found, plan, seen = [], watched.plan, seen or watched.seen
+    found = []
+    plan = watched.plan
+    seen = seen or watched.seen
     for kind, relation, other in neighbours(watched.made, plan.data, watched.seed):
         again = watched.learn(other)
         where = _short(again.error) if again.error else difference(again, seen)
@@ -199,7 +221,8 @@ def _sums(plan: Plan, seen: Seen, again: Seen, kind: str, relation: Relation) ->
     furthest = 0.0
     for number, (one, two) in enumerate(zip(seen.barrier.asked, again.barrier.asked, strict=True)):
         assert one.exact is not None and two.exact is not None
-        crossing, gap = plan.crossings[one.name], (one.exact - two.exact).cpu().numpy()
+        crossing = plan.crossings[one.name]
+        gap = (one.exact - two.exact).cpu().numpy()
         if crossing.held and relation is not plan.budget.relation:
             continue  # parts are recognised otherwise there, and nothing is claimed
         questions = one.query.queries if isinstance(one.query, PartSum) else 1

@@ -22,7 +22,8 @@ def worst(subject: Subject, random: Random) -> tuple[Pair | None, float, str]:
     assert subject.pairs is not None and subject.exact is not None
     found: tuple[Pair | None, float, str] = (None, -1.0, "")
     for pair in subject.pairs(random):
-        one, two = subject.exact(pair.one), subject.exact(pair.two)
+        one = subject.exact(pair.one)
+        two = subject.exact(pair.two)
         if one.shape != two.shape:
             return pair, np.inf, f"the shapes {one.shape} and {two.shape} differ"
         if not (np.isfinite(one).all() and np.isfinite(two).all()):
@@ -107,9 +108,15 @@ def private_state(subject: Subject, random: Random) -> Finding | None:
         ):
             steps += 1
             if pair.changed not in taking and not _same(one, two):
-                moved, declared = float(np.linalg.norm(one - two)), subject.declared[pair.relation]
-                return Finding("private state", 0, False, f"step {t + 1}, which does not contain the record, moved by "
-                               f"{moved:.4g} ({moved / declared:.4g} times the declared sensitivity)")  # fmt: skip
+                moved = float(np.linalg.norm(one - two))
+                declared = subject.declared[pair.relation]
+                return Finding(
+                    "private state",
+                    0,
+                    False,
+                    f"step {t + 1}, which does not contain the record, moved by "
+                    f"{moved:.4g} ({moved / declared:.4g} times the declared sensitivity)",
+                )
     return Finding("private state", 0, True, f"{steps} steps without the record did not move")
 
 
@@ -119,7 +126,8 @@ def tape(subject: Subject, random: Random) -> Finding | None:
     if subject.taped is None or pairs is None:
         return None
     for pair in pairs(random):
-        one, two = np.asarray(subject.taped(pair.one)), np.asarray(subject.taped(pair.two))
+        one = np.asarray(subject.taped(pair.one))
+        two = np.asarray(subject.taped(pair.two))
         if not _same(one, two):
             return Finding("fixed tape", 0, False, f"a {pair.kind} record changed what is public ({_gap(one, two)})")
     return Finding("fixed tape", 0, True, "neighbours look the same under one tape of releases")
@@ -146,8 +154,14 @@ def touched(subject: Subject, random: Random) -> Finding | None:
         return None
     sizes = [len(p) for p in subject.parts(identities(random))]
     bad = sum(size != 1 for size in sizes)
-    return Finding("teachers touched", 0, not bad, f"{bad} of {len(sizes)} records lie in {max(sizes)} teachers or none"
-                   if bad else f"each of {len(sizes)} records lies in one teacher")  # fmt: skip
+    return Finding(
+        "teachers touched",
+        0,
+        not bad,
+        f"{bad} of {len(sizes)} records lie in {max(sizes)} teachers or none"
+        if bad
+        else f"each of {len(sizes)} records lies in one teacher",
+    )
 
 
 def paired_partition(subject: Subject, random: Random) -> Finding | None:
@@ -156,10 +170,12 @@ def paired_partition(subject: Subject, random: Random) -> Finding | None:
         return None
     names = identities(random)
     if subject.relation is Relation.REPLACE_ONE:
-        how, others = "replacing", [[*names[:j], random.bytes(16), *names[j + 1 :]] for j in (0, 50, len(names) - 1)]
+        how = "replacing"
+        others = [[*names[:j], random.bytes(16), *names[j + 1 :]] for j in (0, 50, len(names) - 1)]
         same = [list(zip(range(len(names)), range(len(names)), strict=True))] * 3
     else:
-        how, gone = "removing", (0, 50, len(names) - 1)
+        how = "removing"
+        gone = (0, 50, len(names) - 1)
         others = [names[:j] + names[j + 1 :] for j in gone]
         same = [[(i, i - (i > j)) for i in range(len(names)) if i != j] for j in gone]
     before = subject.parts(names)
@@ -183,7 +199,8 @@ def other_teachers(subject: Subject, random: Random) -> Finding | None:
         return None
     most = 0
     for pair in subject.pairs(random):
-        one, two = subject.teachers(pair.one), subject.teachers(pair.two)
+        one = subject.teachers(pair.one)
+        two = subject.teachers(pair.two)
         most = max(most, sum(not _same(a, b) for a, b in zip(one, two, strict=True)))
     return Finding("teachers moved", 0, most <= 1, f"one record moved up to {most} teachers; 1 is allowed")
 
@@ -201,7 +218,9 @@ def replay(subject: Subject, random: Random) -> Finding | None:
     if subject.release is None or not subject.nothing:
         return None
     release = subject.release
-    seed, seen, ask = int(random.integers(2**31)), [], subject.anew or (lambda: release(subject.nothing[0]))
+    seed = int(random.integers(2**31))
+    seen = []
+    ask = subject.anew or (lambda: release(subject.nothing[0]))
     for _ in range(2):
         with seeded(seed):
             first = ask()
@@ -257,6 +276,17 @@ def looks(subject: Subject, random: Random) -> Finding | None:
 
 
 CHECKS = (
-    sensitivity, influence, outlier, private_state, tape, signature, touched, paired_partition, other_teachers,
-    draws, replay, golden, looks,
-)  # fmt: skip
+    sensitivity,
+    influence,
+    outlier,
+    private_state,
+    tape,
+    signature,
+    touched,
+    paired_partition,
+    other_teachers,
+    draws,
+    replay,
+    golden,
+    looks,
+)

@@ -54,7 +54,8 @@ def claims(name: str, plan: Plan) -> dict[str, Any]:
 
 def subject_of(asked: Asked, plan: Plan) -> Subject:
     """The crossing as a subject."""
-    crossing, spec = plan.crossings[asked.name], plan.data
+    crossing = plan.crossings[asked.name]
+    spec = plan.data
     inside = Around(asked, plan)
     return Subject(
         name=asked.name,
@@ -72,7 +73,8 @@ def subject_of(asked: Asked, plan: Plan) -> Subject:
 
 def wild_subject(asked: Asked, plan: Plan) -> Subject:
     """The same crossing with rows of the worst kind in place of the method's own: the bound must hold regardless."""
-    spec, shape = plan.data, asked.query.shape
+    spec = plan.data
+    shape = asked.query.shape
     crossing = plan.crossings[asked.name]
 
     def exact(data: tuple[Made, dict[int, str]]) -> Array:
@@ -110,7 +112,8 @@ def _wild(row: Tensor, kind: str) -> Tensor:
 def along(crossing: Crossing, noise: Any, exact: Array, direction: Array, n: int, device: str = "cpu") -> Array:
     """Draws of the real mechanism along a direction: on its few coordinates, or, since Gaussian noise looks the same
     from every side, on the length along it."""
-    used, bound = np.flatnonzero(direction), crossing.bound
+    used = np.flatnonzero(direction)
+    bound = crossing.bound
     if len(used) <= NARROW or (bound.integer and n * len(used) <= WHOLE):
         value = torch.from_numpy(np.tile(exact.ravel()[used], (n, 1)))
         return crossing.mechanism(value.to(device), bound, noise).cpu().numpy() @ direction.ravel()[used]
@@ -122,7 +125,8 @@ def along(crossing: Crossing, noise: Any, exact: Array, direction: Array, n: int
 def everyone(asked: Asked, plan: Plan, made: Made, query: Any = None) -> Tensor:
     """The exact answer if all take part, each unit at a place of its own."""
     inner = Inside(made.box(plan.data), plan.data, Ledger(plan), device=asked.device)
-    query, units = query or asked.query, np.arange(inner.sums.units)
+    query = query or asked.query
+    units = np.arange(inner.sums.units)
     if isinstance(query, BatchValue):
         return inner.sums.value(asked.name, query, units, asked.public)
     places = int(made.units.max(initial=0)) + 1
@@ -160,7 +164,8 @@ class Around:
     """Barriers around one crossing, opened for repetition."""
 
     def __init__(self, asked: Asked, plan: Plan) -> None:
-        self._asked, self._plan = asked, opened(plan)
+        self._asked = asked
+        self._plan = opened(plan)
         self._blind = self._barrier(None)
 
     @property
@@ -199,13 +204,16 @@ class Around:
 
     def rows(self, spec: DataSpec, jacobian: Callable[[Made], Array]) -> Rows:
         """What each record contributes."""
-        query, public, device = self._asked.query, self._asked.public, self._asked.device
+        query = self._asked.query
+        public = self._asked.public
+        device = self._asked.device
 
         def of(made: Made) -> Array:
             return np.asarray(contributions(query, made, public, device).cpu(), dtype=np.float64)
 
         def change(made: Made, j: int, random: Random, kind: str) -> Made:
-            images, labels = made.images.copy(), made.labels.copy()
+            images = made.images.copy()
+            labels = made.labels.copy()
             images[j] = {"zero": 0, "huge": 255}.get(kind, random.integers(0, 256, images[j].shape, dtype=np.uint8))
             labels[j] = (labels[j] + 1) % len(spec.classes)
             return replace(made, images=images, labels=labels)
@@ -239,8 +247,9 @@ def _jacobian(query: BoundedSum, made: Made, public: tuple, device: str) -> Arra
         if not rows.requires_grad:
             return found
         for i in range(n):
-            (g,) = torch.autograd.grad(rows[i].double().square().sum() + rows[i].double().sum(), images,
-                                       retain_graph=True, allow_unused=True)  # fmt: skip
+            (g,) = torch.autograd.grad(
+                rows[i].double().square().sum() + rows[i].double().sum(), images, retain_graph=True, allow_unused=True
+            )
             if g is not None:
                 found[i] = g.flatten(1).abs().amax(1).cpu().numpy()
     return found

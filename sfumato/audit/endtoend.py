@@ -44,7 +44,8 @@ def run(game: Game, runs: int = RUNS, alpha: float = 1e-3) -> Played | None:
     """Play with and without the canary; the threshold is chosen on one half of the runs and judged on the other."""
     if game.play is None or game.profile is None:
         return None
-    without, with_ = game.play(False, runs), game.play(True, runs)
+    without = game.play(False, runs)
+    with_ = game.play(True, runs)
     curve = curve_of(game.profile)
     return Played(held_out(without, with_, curve, alpha), curve, roc(without, with_))
 

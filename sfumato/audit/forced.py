@@ -29,7 +29,9 @@ from sfumato.privacy.inside import Sums
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Plan
 
-ROWS, STEPS = 5, 2  # of a page, and of training
+# of a page, and of training
+ROWS = 5
+STEPS = 2
 BLOCK = 2  # parts in a block
 ROUNDING = 0.02  # of the sensitivity, by which sums may differ between two right ways: a rounding may turn a sign
 DRAWS = 3000  # of noise on a device, each with a key of its own
@@ -39,7 +41,8 @@ WIDE = (40, 50)  # of an answer that looks at the noise of a device
 @contextmanager
 def forced() -> Iterator[None]:
     """All of them at once, but for the noise."""
-    usual, opening = ghost.gram, Parts._open
+    usual = ghost.gram
+    opening = Parts._open
     with ExitStack() as stack:
         for what, how in {
             "sfumato.audit.watch.MICROBATCH": ROWS,
@@ -58,7 +61,9 @@ def forced() -> Iterator[None]:
 class _Two:
     """Two ranks in one process: the first has its pages, and adds up what the other's would give."""
 
-    rank, size, first = 0, 2, True
+    rank = 0
+    size = 2
+    first = True
 
     def __init__(self) -> None:
         self._rest: np.ndarray | None = None
@@ -82,7 +87,8 @@ class _Two:
         if self._rest is None or self._last is None:
             return value
         sums, name, query, units, public = self._last
-        rest, self._rest = self._rest, None
+        rest = self._rest
+        self._rest = None
         return value + sums.total(name, query, rest, units, public)
 
     def same(self, value: torch.Tensor) -> torch.Tensor:

@@ -80,7 +80,8 @@ def games(
     ]
     if level >= 2:
         rounds.append(("whole plan", lambda alpha: endtoend.run(canary(plan, firsts, random, runs), runs, alpha)))
-    played, lost = [], []
+    played = []
+    lost = []
     for name, game in rounds:
         try:
             if (found := game(SIGNIFICANCE / len(rounds))) is not None:

@@ -27,20 +27,28 @@ CROWD = 128  # records in one sum, all alike, where rounding shows most
 
 def gradient_subject(asked: Asked, plan: Plan) -> Subject:
     """The crossing as a subject: sums, and single rows, of the query's own loss."""
-    crossing, spec = plan.crossings[asked.name], plan.data
+    crossing = plan.crossings[asked.name]
+    spec = plan.data
     query = asked.still
     inside = Around(replace(asked, query=query), plan)
     return Subject(
-        name=asked.name, pairs=lambda random: sum_pairs(spec, random, _crowd(query)), exact=_once(inside.exact),
-        release=inside.release, anew=inside.anew, projected=inside.projected, nothing=(None,),
+        name=asked.name,
+        pairs=lambda random: sum_pairs(spec, random, _crowd(query)),
+        exact=_once(inside.exact),
+        release=inside.release,
+        anew=inside.anew,
+        projected=inside.projected,
+        nothing=(None,),
         rows=inside.rows(spec, lambda made: _jacobian(query, made, asked.public, asked.device)),
-        inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None, **claims(asked.name, plan),
-    )  # fmt: skip
+        inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None,
+        **claims(asked.name, plan),
+    )
 
 
 def memory_subject(asked: Asked, plan: Plan) -> Subject:
     """The same question before and after another one in which the record took part: nothing may be remembered."""
-    inside, spec = Around(replace(asked, query=asked.still), plan), plan.data
+    inside = Around(replace(asked, query=asked.still), plan)
+    spec = plan.data
     others = made_up(spec, np.random.default_rng(7), 4)
 
     def history(made: Made) -> list[tuple[frozenset[int], Array]]:
@@ -67,7 +75,8 @@ def loud_subject(asked: Asked, plan: Plan) -> Subject:
         made = made_up(plan.data, random, 3)
         who = np.arange(len(made.labels)) if made.persons is None else made.persons
         made = replace(made, images=marked(made.images, who))
-        rest, alone = without_unit(made, 0), without_unit(without_unit(made, 2), 1)
+        rest = without_unit(made, 0)
+        alone = without_unit(without_unit(made, 2), 1)
         for kind in WILD:
             yield Pair(kind, Relation.REPLACE_ONE, (made,), (made, (0, kind)))
             yield Pair(kind, Relation.ADD_REMOVE, (made, (0, kind)), (rest,))
@@ -76,8 +85,14 @@ def loud_subject(asked: Asked, plan: Plan) -> Subject:
 
     once = _once(exact)
     inside = Around(replace(asked, query=steady), plan)
-    return Subject(name=f"{asked.name}, wild losses", pairs=pairs, exact=lambda data: once(*data),
-                   release=inside.release, projected=inside.projected, **claims(asked.name, plan))  # fmt: skip
+    return Subject(
+        name=f"{asked.name}, wild losses",
+        pairs=pairs,
+        exact=lambda data: once(*data),
+        release=inside.release,
+        projected=inside.projected,
+        **claims(asked.name, plan),
+    )
 
 
 def as_canary(asked: Asked) -> Asked:

@@ -30,7 +30,9 @@ Members = NDArray[np.int64]
 RECORDS = 2  # of a person
 SEEN = 30  # appearances of all units together that are expected in an event, at least
 EVENTS = 300  # in which few records are followed one by one
-FEW, FEWEST = 300, 1 / 300  # records that are followed, and the rate below which there are no more of them
+# records that are followed, and the rate below which there are no more of them
+FEW = 300
+FEWEST = 1 / 300
 REPLAYED = 8  # events that are drawn again under one seed
 ORDERED = 20  # events whose places are looked at
 TURNS = 120  # in which all crossings are asked, one after the other
@@ -96,9 +98,11 @@ class Listening:
     """A real barrier around numbered records; `members(name)` is who took part in one more use of a crossing."""
 
     def __init__(self, plan: Plan, units: int) -> None:
-        self._plan, self.units = opened(plan), units
+        self._plan = opened(plan)
+        self.units = units
         persons = np.repeat(np.arange(units), RECORDS)
-        labels, digests = np.zeros(len(persons), np.int64), np.zeros((len(persons), 32), np.uint8)
+        labels = np.zeros(len(persons), np.int64)
+        digests = np.zeros((len(persons), 32), np.uint8)
         if plan.data.unit is Unit.PERSON:
             inside = Records(_Numbered(), labels, persons, digests)  # type: ignore[arg-type]
         else:
@@ -149,7 +153,8 @@ def _each(name: str, rate: float, units: int, drawn: list[Members]) -> Finding:
 
 
 def _empty(name: str, rate: float, units: int, drawn: list[Members]) -> Finding:
-    empty, chance = sum(not len(d) for d in drawn), (1 - rate) ** units
+    empty = sum(not len(d) for d in drawn)
+    chance = (1 - rate) ** units
     p = stats.binomtest(empty, len(drawn), chance).pvalue
     said = f"'{name}': {empty} of {len(drawn)} samples of {units} records are empty, {len(drawn) * chance:.1f} expected"
     return Finding("empty samples", 0, bool(p > RARE), said)
@@ -191,7 +196,8 @@ def across(plan: Plan) -> Iterator[Finding]:
         for name in rates:
             drawn[name].append(listening.members(name))
     for one, two in combinations(rates, 2):
-        both, trials = _shared(drawn[one], drawn[two]), TURNS * listening.units
+        both = _shared(drawn[one], drawn[two])
+        trials = TURNS * listening.units
         p = stats.binomtest(both, trials, rates[one] * rates[two]).pvalue
         said = (
             f"'{one}' and '{two}' share {both} members, {trials * rates[one] * rates[two]:.1f} expected if drawn apart"

@@ -29,7 +29,8 @@ def epsilon_lower(canaries: int, guesses: int, right: int, delta: float, signifi
     >>> round(epsilon_lower(1000, 100, 90, 1e-5), 2)
     1.63
     """
-    low, high = 0.0, 50.0
+    low = 0.0
+    high = 50.0
     if guesses == 0 or p_value(canaries, guesses, right, 0.0, delta) > significance:
         return 0.0
     while high - low > 1e-4:
@@ -41,7 +42,8 @@ def epsilon_lower(canaries: int, guesses: int, right: int, delta: float, signifi
 
 def guess(scores: NDArray, included: NDArray, guesses: int) -> int:
     """Right guesses when the highest scores are called members and the lowest ones non-members."""
-    order, half = np.argsort(scores), guesses // 2
+    order = np.argsort(scores)
+    half = guesses // 2
     return int(included[order[len(order) - half :]].sum() + (~included[order[: guesses - half]]).sum())
 
 

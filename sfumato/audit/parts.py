@@ -28,23 +28,36 @@ DRAWN = 4e6  # noise values of a game on all coordinates
 
 def votes_subject(asked: Asked, plan: Plan, kinds: tuple[str, ...] = KINDS) -> Subject:
     """The crossing as a subject, on neighbouring records."""
-    replay, blind = Replay(asked, plan, kinds), Blind(asked, plan)
+    replay = Replay(asked, plan, kinds)
+    blind = Blind(asked, plan)
     return Subject(
-        name=asked.name, queries=replay.query.queries, pairs=replay.pairs, exact=replay.total, teachers=replay.teachers,
-        parts=replay.membership, release=blind.release, nothing=(None,),
+        name=asked.name,
+        queries=replay.query.queries,
+        pairs=replay.pairs,
+        exact=replay.total,
+        teachers=replay.teachers,
+        parts=replay.membership,
+        release=blind.release,
+        nothing=(None,),
         inclusion=blind.inclusion() if plan.crossings[asked.name].sampler.rate < 1 else None,
         **claims(asked.name, plan),
-    )  # fmt: skip
+    )
 
 
 def turned_subject(asked: Asked, plan: Plan) -> Subject:
     """The same crossing with one part's terms of the worst kind, or turned over: the bound must hold regardless."""
-    wild, blind = Wild(asked, plan), Blind(asked, plan)
+    wild = Wild(asked, plan)
+    blind = Blind(asked, plan)
     return Subject(
-        name=f"{asked.name}, wild terms", queries=wild.query.queries, pairs=wild.pairs, exact=wild.total,
-        release=blind.release, projected=blind.projected,
-        history=wild.without if plan.crossings[asked.name].sampler.rate < 1 else None, **claims(asked.name, plan),
-    )  # fmt: skip
+        name=f"{asked.name}, wild terms",
+        queries=wild.query.queries,
+        pairs=wild.pairs,
+        exact=wild.total,
+        release=blind.release,
+        projected=blind.projected,
+        history=wild.without if plan.crossings[asked.name].sampler.rate < 1 else None,
+        **claims(asked.name, plan),
+    )
 
 
 class Wild:
@@ -52,7 +65,8 @@ class Wild:
 
     def __init__(self, asked: Asked, plan: Plan) -> None:
         replay = Replay(asked, plan)
-        self.query, self._asked = replay.query, asked
+        self.query = replay.query
+        self._asked = asked
         made = made_up(plan.data, np.random.default_rng(5), UNITS)
         self._parts = replay.parts(made.records(), plan.budget.relation)
         self.who = int(np.flatnonzero(np.diff(self._parts._starts))[0])
@@ -90,7 +104,9 @@ class Blind:
 
     def __init__(self, asked: Asked, plan: Plan) -> None:
         assert isinstance(asked.query, PartSum) and isinstance(asked.before[0], Opened)
-        self._name, self._public, self._crossing = asked.name, asked.public, plan.crossings[asked.name]
+        self._name = asked.name
+        self._public = asked.public
+        self._crossing = plan.crossings[asked.name]
         self._device = asked.device
         self.barrier = Barrier(None, few(plan.data), Ledger(opened(plan)), device=asked.device)
         self._query = replace(asked.query, held=self.barrier.hold(asked.before[0].recipe, asked.before[0].parts))
@@ -133,7 +149,9 @@ class _Listener:
 
 def play_votes(asked: Asked, plan: Plan, times: int, present: bool, runs: int) -> Array:
     """The likelihood of a canary part whose terms are as far up as they go, or as far down, in all queries."""
-    c, wild, blind = plan.crossings[asked.name], Wild(asked, plan), Blind(asked, plan)
+    c = plan.crossings[asked.name]
+    wild = Wild(asked, plan)
+    blind = Blind(asked, plan)
     gap = (wild.total("huge") - wild.total("turned"))[0].ravel()
     gap = gap[gap != 0]
     if c.sampler.rate < 1 or runs * times * len(gap) > DRAWN:  # on the length along it, rounded down to the grid

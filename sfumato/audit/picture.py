@@ -9,7 +9,10 @@ import numpy as np
 
 from sfumato.audit.step import Played
 
-INK, CLAIM, SEEN, WRONG = "#222222", "#2c6e9b", "#e08e2b", "#b3261e"
+INK = "#222222"
+CLAIM = "#2c6e9b"
+SEEN = "#e08e2b"
+WRONG = "#b3261e"
 
 
 def tradeoff(games: Sequence[tuple[str, Played]], title: str) -> bytes:

@@ -42,7 +42,10 @@ class Replay:
 
     def __init__(self, asked: Asked, plan: Plan, kinds: tuple[str, ...] = KINDS) -> None:
         assert isinstance(asked.query, PartSum) and isinstance(asked.before[0], Opened)
-        self.asked, self.query, self.plan, self.opened = asked, asked.query, plan, asked.before[0]
+        self.asked = asked
+        self.query = asked.query
+        self.plan = plan
+        self.opened = asked.before[0]
         self._kinds = kinds
         self._found: dict[Placed, tuple[Array, list[NDArray[np.uint8]]]] = {}
         self._pairs: list[Pair] = []
@@ -99,8 +102,10 @@ def record_pairs(spec: DataSpec, random: Random, kinds: tuple[str, ...] = KINDS)
         there, gone = (Placed(m, Relation.ADD_REMOVE) for m in (made, without_unit(made, 0)))
         yield Pair(f"removed {kind}", Relation.ADD_REMOVE, there, gone)
         one, *others = (Placed(m, Relation.REPLACE_ONE) for m in (made, opposite, replace(made, labels=other)))
-        yield from (Pair(f"{how} {kind}", Relation.REPLACE_ONE, one, other) for how, other in
-                    zip(("replaced", "relabelled"), others, strict=True))  # fmt: skip
+        yield from (
+            Pair(f"{how} {kind}", Relation.REPLACE_ONE, one, other)
+            for how, other in zip(("replaced", "relabelled"), others, strict=True)
+        )
 
 
 def _rows_of(made: Made, unit: int) -> NDArray[np.bool_]:

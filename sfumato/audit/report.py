@@ -35,10 +35,15 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         rows = [
-            {"check": r.check, "level": r.level, "verdict": "pass" if r.ok else "fail", "detail": r.detail,
-             "device": self.device}
+            {
+                "check": r.check,
+                "level": r.level,
+                "verdict": "pass" if r.ok else "fail",
+                "detail": r.detail,
+                "device": self.device,
+            }
             for r in self.rows
-        ]  # fmt: skip
+        ]
         return {"title": self.title, "verdict": self.verdict, "rows": rows}
 
     def picture(self) -> bytes | None:

@@ -14,10 +14,16 @@ from sfumato.audit.subject import Finding
 FAMILIES = ("sfumato.methods", "sfumato.train", "sfumato.measure", "sfumato.generators", "sfumato.classify")
 # The door into a box, what lies behind a barrier or a handle, the source of noise, and the process' own memory.
 ROADS = (
-    "sfumato.data.private.records", "sfumato.privacy.held.inside", "sfumato.privacy.held.Parts",
-    "sfumato.privacy.barrier.behind", "sfumato.privacy.barrier._BEHIND", "sfumato.privacy.inside",
-    "sfumato.privacy.noise", "sfumato.privacy.lottery", "gc",
-)  # fmt: skip
+    "sfumato.data.private.records",
+    "sfumato.privacy.held.inside",
+    "sfumato.privacy.held.Parts",
+    "sfumato.privacy.barrier.behind",
+    "sfumato.privacy.barrier._BEHIND",
+    "sfumato.privacy.inside",
+    "sfumato.privacy.noise",
+    "sfumato.privacy.lottery",
+    "gc",
+)
 RUNNERS = (
     "sfumato.classify.train",
     "sfumato.classify.request",

@@ -20,8 +20,15 @@ from sfumato.measure.gradients import ClippedGradient, Loss
 from sfumato.privacy.bounds import Bound
 
 ROWS = 32  # draws in a table; images share them
-FACTORS = {"nan": torch.nan, "infinite": torch.inf, "huge": 1e30, "tiny": 1e-30, "opposite": -1.0, "loud": 1e12,
-           "turned": -1e12}  # fmt: skip
+FACTORS = {
+    "nan": torch.nan,
+    "infinite": torch.inf,
+    "huge": 1e30,
+    "tiny": 1e-30,
+    "opposite": -1.0,
+    "loud": 1e12,
+    "turned": -1e12,
+}
 WILD = ("nan", "infinite", "huge", "tiny", "opposite", "loud")
 
 

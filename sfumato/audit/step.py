@@ -33,14 +33,20 @@ class Played:
 
     def said(self, delta: float = 1e-5) -> str:
         """The outcome in words."""
-        n, claim = self.errors.negatives, self.curve.mu
+        n = self.errors.negatives
+        claim = self.curve.mu
         if claim is None:
             allowed = self.curve.fnr(self.errors.fpr)
-            return (f"false positives below {self.errors.fpr:.4g}, false negatives below {self.errors.fnr:.4g} where "
-                    f"the claim allows no less than {allowed:.4g} ({n} runs a side)")  # fmt: skip
-        low, claimed = self.errors.epsilon(delta), gaussian.epsilon_of(delta, claim)
-        return (f"mu at least {self.errors.mu:.4g}, claimed {claim:.4g}; epsilon at least {low:.3g}, claimed "
-                f"{claimed:.3g} at delta {delta:g} ({n} draws a side)")  # fmt: skip
+            return (
+                f"false positives below {self.errors.fpr:.4g}, false negatives below {self.errors.fnr:.4g} where "
+                f"the claim allows no less than {allowed:.4g} ({n} runs a side)"
+            )
+        low = self.errors.epsilon(delta)
+        claimed = gaussian.epsilon_of(delta, claim)
+        return (
+            f"mu at least {self.errors.mu:.4g}, claimed {claim:.4g}; epsilon at least {low:.3g}, claimed "
+            f"{claimed:.3g} at delta {delta:g} ({n} draws a side)"
+        )
 
 
 def project(subject: Subject, data: object, exact: Array, direction: Array, draws: int) -> Array:
@@ -58,7 +64,8 @@ def play(subject: Subject, random: Random, draws: int = DRAWS, alpha: float = 1e
     pair, ratio, _ = worst(subject, random)
     if pair is None or not 0 < ratio < np.inf:
         return None
-    one, two = subject.exact(pair.one), subject.exact(pair.two)
+    one = subject.exact(pair.one)
+    two = subject.exact(pair.two)
     gap = furthest(two - one, subject.queries)
     direction = gap / np.linalg.norm(gap)
     without = project(subject, pair.one, one, direction, draws)

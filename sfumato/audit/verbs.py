@@ -42,9 +42,15 @@ Flow = Callable[[Any, Run, Path], Any]
 
 
 def check_synthesize(
-    method: Any, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0,
-    public: Any = None, plan: Any = None,
-) -> Report:  # fmt: skip
+    method: Any,
+    *,
+    spec: DataSpec | None = None,
+    budget: Budget | None = None,
+    level: int = 0,
+    seed: int = 0,
+    public: Any = None,
+    plan: Any = None,
+) -> Report:
     """The whole of `synthesize`, on neighbours; `plan` is the one that would be made, where it is known."""
     from sfumato import api
 
@@ -61,9 +67,14 @@ def check_synthesize(
 
 
 def check_classifier(
-    classifier: Any, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0,
+    classifier: Any,
+    *,
+    spec: DataSpec | None = None,
+    budget: Budget | None = None,
+    level: int = 0,
+    seed: int = 0,
     plan: Any = None,
-) -> Report:  # fmt: skip
+) -> Report:
     """The whole of `train-classifier`, on neighbours; the training itself is audited by `check`."""
     from sfumato.classify.train import train_classifier
 
@@ -78,15 +89,21 @@ def check_classifier(
 
 
 def check_tune(
-    method: Any, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0,
+    method: Any,
+    *,
+    spec: DataSpec | None = None,
+    budget: Budget | None = None,
+    level: int = 0,
+    seed: int = 0,
     plan: Any = None,
-) -> Report:  # fmt: skip
+) -> Report:
     """The whole of `tune --private`, on neighbours and with another number of runs; its score query like a method's."""
     from sfumato.accounting.selection import Runs
     from sfumato.tune import SCORE, plan_selection, tune_private
 
     spec, budget = spec or SPEC, budget or Budget(4.0, unit=(spec or SPEC).unit)
-    method, runs = method.small(), Runs(2.0, 1.0)
+    method = method.small()
+    runs = Runs(2.0, 1.0)
 
     def flow(box: Any, run: Run, place: Path) -> Any:
         with patch("sfumato.tune.JUDGED", JUDGED):
@@ -118,9 +135,19 @@ def check_publish(
 
         def flow(box: Any, run: Run, place: Path) -> Any:
             found = publish_accuracy(
-                source, None, budget.epsilon, place / "accuracy", test=box, delta=budget.delta, seed=seed, device="cpu",
-                relation=str(budget.relation), ledger=place / "ledger", recipe=Recipe(steps=2), progress=run.progress,
-            )  # fmt: skip
+                source,
+                None,
+                budget.epsilon,
+                place / "accuracy",
+                test=box,
+                delta=budget.delta,
+                seed=seed,
+                device="cpu",
+                relation=str(budget.relation),
+                ledger=place / "ledger",
+                recipe=Recipe(steps=2),
+                progress=run.progress,
+            )
             return {key: value for key, value in found.items() if key != "out"}
 
         rows = list(compared("publish-accuracy", flow, spec, seed))
@@ -160,7 +187,8 @@ def compared(verb: str, flow: Flow, spec: DataSpec, seed: int, counts: tuple[int
 
 def _chosen(score: str, flow: Flow, spec: DataSpec, seed: int, count: int = 3) -> Finding:
     """It is the released score that decides: where it speaks for another run, another one is released."""
-    made, found = made_up(spec, np.random.default_rng(seed), UNITS), []
+    made = made_up(spec, np.random.default_rng(seed), UNITS)
+    found = []
     for number in (1, count):
         with patch.dict(_FAVOUR, {score: number}):
             found.append(_left(flow, made, spec, seed, count).get("result"))
@@ -184,7 +212,8 @@ def _hidden(verb: str, flow: Flow, made: Made, spec: DataSpec, seed: int, counts
 def _left(flow: Flow, made: Made, spec: DataSpec, seed: int, count: int, alike_runs: bool = False) -> dict[str, Any]:
     """All that leaves one run of a flow: what it returns, shows, says and writes; and what it asks."""
     with tempfile.TemporaryDirectory() as folder, on_tape(made, count, alike_runs), listening() as heard:
-        place, left = Path(folder), {}
+        place = Path(folder)
+        left = {}
         run = Run(device="cpu", seed=seed, microbatch=MICROBATCH, progress=Recorder(), most=STEPS)
         try:
             left["result"] = flow(made.box(spec), run, place)
@@ -216,22 +245,27 @@ class Taped:
     def __init__(
         self, names: np.ndarray, alike_runs: bool, data: Any, spec: DataSpec, ledger: Ledger, **how: Any
     ) -> None:
-        self.spec, self.ledger = spec, ledger
+        self.spec = spec
+        self.ledger = ledger
         if not any(book is ledger for book in _BOOKS):
             _BOOKS.append(ledger)
         self._number = 0 if alike_runs else len(_BOOKS)
         self._real = Inside(data, spec, ledger, **how | {"heard": self._hear})
         units = self._real.sums.units  # other data than the made-up ones are known by their order
         self._real._lot = Told(names if units == len(names) else np.arange(units))
-        self.noise, self.sums, self.exact = self._real.noise, self._real.sums, []
-        self.hold, self.train = self._real.hold, self._real.train
+        self.noise = self._real.noise
+        self.sums = self._real.sums
+        self.exact = []
+        self.hold = self._real.hold
+        self.train = self._real.train
 
     def _hear(self, name: str, total: torch.Tensor) -> None:
         _HEARD.append((name, total.detach().clone()))
 
     def release(self, name: str, query: Query, *public: Any) -> torch.Tensor:
         """As the real one does, but for the answer."""
-        answer, crossing = self._real.release(name, query, *public), self.ledger.plan.crossings[name]
+        answer = self._real.release(name, query, *public)
+        crossing = self.ledger.plan.crossings[name]
         random = np.random.default_rng([self._number, self.ledger.used[name], *name.encode()])
         told = torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape)).to(answer)
         if name in _FAVOUR:
@@ -256,18 +290,23 @@ def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[No
     def behind(data: Any, spec: DataSpec, ledger: Ledger, **how: Any) -> Taped:
         return Taped(names, alike_runs, data, spec, ledger, **how)
 
-    nothing, audited = {"return_value": None}, {"return_value": passed("cpu")}
+    nothing = {"return_value": None}
+    audited = {"return_value": passed("cpu")}
     _HEARD.clear()
     _BOOKS.clear()
     with ExitStack() as stack, tempfile.TemporaryDirectory() as runs:
         for what, how in {
             "sfumato.privacy.barrier.Inside": {"new": behind},
-            "sfumato.api.audit_first": audited, "sfumato.tune.audit_first": audited, "sfumato.api.rehearsed": nothing,
-            "sfumato.classify.train.rehearsed": nothing, "sfumato.tune._rehearsed": nothing,
-            "sfumato.evaluate.publish._rehearsed": nothing, "sfumato.run.run.Run.finished": nothing,
+            "sfumato.api.audit_first": audited,
+            "sfumato.tune.audit_first": audited,
+            "sfumato.api.rehearsed": nothing,
+            "sfumato.classify.train.rehearsed": nothing,
+            "sfumato.tune._rehearsed": nothing,
+            "sfumato.evaluate.publish._rehearsed": nothing,
+            "sfumato.run.run.Run.finished": nothing,
             "sfumato.privacy.lottery.draw_count": {"return_value": count},
             "sfumato.privacy.lottery.draw_index": {"return_value": 0},
-        }.items():  # fmt: skip
+        }.items():
             stack.enter_context(patch(what, **how))  # type: ignore[call-overload]
         stack.enter_context(patch.dict(os.environ, {"SFUMATO_RUNS": runs}))
         yield
@@ -284,7 +323,8 @@ def _asked(plan: Any, name: str, method: Any, seed: int) -> list[Finding]:
 
 def _crossed(plan: Any, name: str, flow: Flow, seed: int) -> list[Finding]:
     """The sums behind the one answer of a flow, on neighbours, against what is declared."""
-    spec, found = plan.data, []
+    spec = plan.data
+    found = []
     made = made_up(spec, np.random.default_rng(seed), UNITS)
     _left(flow, made, spec, seed, 1)
     usual = [total for asked, total in _HEARD if asked == name]
@@ -292,7 +332,8 @@ def _crossed(plan: Any, name: str, flow: Flow, seed: int) -> list[Finding]:
         _left(flow, other, spec, seed, 1)
         again = [total for asked, total in _HEARD if asked == name]
         gaps = [float((a - b).norm()) for a, b in zip(usual, again, strict=False)]
-        moved, declared = max(gaps, default=0.0), plan.crossings[name].event(relation).sensitivity
+        moved = max(gaps, default=0.0)
+        declared = plan.crossings[name].event(relation).sensitivity
         ok = len(usual) == len(again) == plan.crossings[name].times and moved <= declared * (1 + 1e-9)
         ok = ok and all(book.plan.crossings[name] == plan.crossings[name] for book in _BOOKS)
         said = f"one unit {kind} moved {len(again)} sums by up to {moved:.4g}; declared {declared:.4g}, once"

@@ -100,7 +100,8 @@ class Made:
 
 class _Pixels:
     def __init__(self, images: np.ndarray) -> None:
-        self._images, self.shape = images, images.shape[1:]
+        self._images = images
+        self.shape = images.shape[1:]
 
     def read(self, rows: Any) -> np.ndarray:
         return self._images[rows].copy()
@@ -124,7 +125,8 @@ def made_up(spec: DataSpec, random: Random, units: int = 12) -> Made:
 
 def with_unit(made: Made, unit: int, kind: str, spec: DataSpec, random: Random) -> Made:
     """The records with those of one unit replaced by others of a kind."""
-    images, labels = made.images.copy(), made.labels.copy()
+    images = made.images.copy()
+    labels = made.labels.copy()
     rows = np.flatnonzero(made.persons == unit) if made.persons is not None else np.array([unit])
     for row in rows:
         images[row] = _image(images, row, kind, random)
@@ -170,16 +172,21 @@ class Counting:
     """A noise source that counts what is drawn from it; the keys that it gives are those of a tape."""
 
     def __init__(self, inner: Any) -> None:
-        self._inner, self.vectors, self.values, self._keys = inner, 0, 0, 0
+        self._inner = inner
+        self.vectors = 0
+        self.values = 0
+        self._keys = 0
 
     def gaussian(self, shape: tuple[int, ...], *more: Any) -> Any:
         """Count and draw."""
-        self.vectors, self.values = self.vectors + 1, self.values + math.prod(shape)
+        self.vectors = self.vectors + 1
+        self.values = self.values + math.prod(shape)
         return self._inner.gaussian(shape, *more)
 
     def discrete_gaussian(self, sigma: float, shape: tuple[int, ...], *more: Any) -> Any:
         """Count and draw."""
-        self.vectors, self.values = self.vectors + 1, self.values + math.prod(shape)
+        self.vectors = self.vectors + 1
+        self.values = self.values + math.prod(shape)
         return self._inner.discrete_gaussian(sigma, shape, *more)
 
     def take(self, count: int) -> bytes:
@@ -261,16 +268,26 @@ class Watched:
     """Behind a barrier: passes each request on to a real one, writes it down, and answers from a fixed tape."""
 
     def __init__(self, made: Made | None, plan: Plan, *, tape: int, device: str = "cpu") -> None:
-        self.spec, self.ledger = plan.data, Ledger(plan)
+        self.spec = plan.data
+        self.ledger = Ledger(plan)
         box, names = (None, np.arange(0)) if made is None else (made.box(plan.data), made.units)
         self._ranks = None if RANKS is None else RANKS()
         self._real = Inside(
-            box, plan.data, self.ledger, device=device, microbatch=MICROBATCH, ranks=self._ranks, lot=Told(names),
+            box,
+            plan.data,
+            self.ledger,
+            device=device,
+            microbatch=MICROBATCH,
+            ranks=self._ranks,
+            lot=Told(names),
             heard=self._hear,
-        )  # fmt: skip
+        )
         self._real.noise = self.noise = Counting(self._real.noise)  # type: ignore[assignment]
         self.barrier = Barrier.before(self)
-        self._tape, self._uses, self.charged, self.device = tape, USES, 0, device
+        self._tape = tape
+        self._uses = USES
+        self.charged = 0
+        self.device = device
         self.log: list[Action] = []
         self._tables: dict[str, tuple[Tensor, ...]] = {}
         self.shapes: list[tuple[str, tuple[int, ...]]] = []
@@ -300,7 +317,8 @@ class Watched:
         """As the real one does, but for the answer."""
         if self._enough(name):
             raise StopLearning
-        before, already = self._before(query), self.ledger.used.get(name, 0)
+        before = self._before(query)
+        already = self.ledger.used.get(name, 0)
         if name not in self._tables:  # once: later, what was drawn already may depend on who took part
             self._tables[name] = table_of(query)
         put = _loud(query) if already % 2 else query
@@ -311,7 +329,8 @@ class Watched:
         # Each value of each question needs a noise value of its own, and each question a use.
         questions = query.queries if isinstance(query, PartSum) else 1
         self.charged += (used - already) * answer.numel() // questions
-        table, exact = self._tables[name], self._exact
+        table = self._tables[name]
+        exact = self._exact
         self.log.append(Asked(name, query, _kept(public), used, before, table, exact, self.device))
         self.shapes.append((name, tuple(answer.shape)))
         crossing = self.ledger.plan.crossings[name]
@@ -328,7 +347,9 @@ class Watched:
 
     def _enough(self, name: str) -> bool:
         """Whether another release would show nothing new. A use beyond the plan is left to the ledger to refuse."""
-        used, planned, seen = self.ledger.used, self.ledger.plan.crossings, Counter(n for n, _ in self.shapes)
+        used = self.ledger.used
+        planned = self.ledger.plan.crossings
+        seen = Counter(n for n, _ in self.shapes)
         if name not in planned or used[name] >= planned[name].times:
             return False
         if seen[name] < (max(self._uses, HELD) if planned[name].held else self._uses):
@@ -373,12 +394,15 @@ def learn(
     """Let a method learn briefly against a watched barrier."""
     barrier = Watched(made, plan, tape=tape, device=device)
     run = Run(device=device, seed=seed, progress=Recorder(), ledger=barrier.ledger, most=STEPS)
-    weights, error, left = None, None, {}
+    weights = None
+    error = None
+    left = {}
     with listening() as heard:
         try:
             options = {} if public is None else {"public": public}
             net = method.learn(barrier.barrier, run, **options)
-            weights, left = _weights(net), _finished(net, seed)
+            weights = _weights(net)
+            left = _finished(net, seed)
         except StopLearning:
             pass
         except Exception as failed:  # a method under audit may fail in any way
@@ -414,10 +438,15 @@ def _files() -> set[tuple[str, int]]:
 @contextmanager
 def listening() -> Iterator[dict[str, Any]]:
     """Whatever is printed, warned of, or logged for a user who asks for more than warnings."""
-    out, err, lines = io.StringIO(), io.StringIO(), io.StringIO()
-    handler, root, heard = logging.StreamHandler(lines), logging.getLogger(), {}
+    out = io.StringIO()
+    err = io.StringIO()
+    lines = io.StringIO()
+    handler = logging.StreamHandler(lines)
+    root = logging.getLogger()
+    heard = {}
     files = _files()
-    handlers, level = root.handlers, root.level
+    handlers = root.handlers
+    level = root.level
     root.handlers = [handler]  # nobody else hears of made-up records
     root.setLevel(min(level, logging.INFO) or logging.INFO)
     try:

@@ -63,7 +63,8 @@ class Whole:
     def _crossing(self, name: str, times: int, present: bool, runs: int) -> Array:
         if self.plan.crossings[name].held:
             return play_votes(self.asked[name], self.plan, times, present, runs)
-        one, two = self.exact(name, self.one), self.exact(name, self.two)
+        one = self.exact(name, self.one)
+        two = self.exact(name, self.two)
         gap = float(np.linalg.norm(two - one))
         if gap == 0:
             return np.zeros(runs)
@@ -78,7 +79,8 @@ class Whole:
         return likelihood(along, gap, c.mechanism.std(c.bound), c.sampler.rate).sum(1)
 
     def _barrier(self, made: Made) -> Barrier:
-        plan, spec = opened(self.plan), few(self.plan.data)
+        plan = opened(self.plan)
+        spec = few(self.plan.data)
         return Barrier(made.box(spec), spec, Ledger(plan), microbatch=64, device=self._device)
 
     @property
@@ -91,17 +93,21 @@ class Whole:
 
     def _released(self, name: str, present: bool, direction: Array, count: int) -> Array:
         """Whole releases through the real barrier."""
-        barrier, asked, u = self._barrier(self.two if present else self.one), self.asked[name], direction.ravel()
+        barrier = self._barrier(self.two if present else self.one)
+        asked = self.asked[name]
+        u = direction.ravel()
         return np.array(
             [barrier.release(name, asked.query, *asked.public).cpu().numpy().ravel() @ u for _ in range(count)]
         )
 
     def _along(self, name: str, present: bool, direction: Array, count: int) -> Array:
         """The real sampler and mechanism on lengths along the canary."""
-        c, made = self.plan.crossings[name], self.two if present else self.one
+        c = self.plan.crossings[name]
+        made = self.two if present else self.one
         inner = behind(self._barrier(made))
         full = float((self.exact(name, made) * direction).sum())
-        units, noise = inner.sums.units, inner.noise
+        units = inner.sums.units
+        noise = inner.noise
         taking = [bool(len(c.sampler.draw(units, noise))) for _ in range(count)] if c.sampler.rate < 1 else True
         value = np.rint(np.full(count, full) * taking / c.bound.grid) * c.bound.grid
         return c.mechanism(torch.from_numpy(value).to(self._device), c.bound, noise).cpu().numpy()
@@ -109,14 +115,16 @@ class Whole:
 
 def canary(plan: Plan, asked: Mapping[str, Asked], random: Random, runs: int) -> Whole:
     """The game with the canary that moves the answers most, of one of each kind."""
-    spec, made = plan.data, made_up(plan.data, random, 1)
+    spec = plan.data
+    made = made_up(plan.data, random, 1)
     asked = {name: as_canary(a) for name, a in asked.items()}
     games = []
     for kind in KINDS[:-1]:
         with_ = with_unit(made, 0, "random" if kind == "antipodal" else kind, spec, random)
         replaced = plan.budget.relation is Relation.REPLACE_ONE
         one = with_unit(with_, 0, "opposite", spec, random) if replaced else without_unit(with_, 0)
-        one, with_ = _marked(one, 0), _marked(with_, 1)
+        one = _marked(one, 0)
+        with_ = _marked(with_, 1)
         games.append(Whole(plan, asked, one, with_, runs))
         if replaced:  # the same image, whose gradient turns round
             games.append(Whole(plan, asked, _marked(with_, 0), with_, runs))

@@ -20,15 +20,20 @@ def contents(release: Folder) -> str:
 
 def documents(release: Folder) -> str:
     expected = written(release.statement)
-    wrong = [f"{name} is not what the statement gives." for name, text in expected.items()
-             if release.data(name) != text.encode()]  # fmt: skip
+    wrong = [
+        f"{name} is not what the statement gives."
+        for name, text in expected.items()
+        if release.data(name) != text.encode()
+    ]
     demand(by_version(release.statement, wrong))
     return f"{', '.join(expected)} are what the statement gives."
 
 
 def classifier(release: Folder) -> str:
-    data, statement = release.data(CONFIG), release.statement
-    made, public = read_config(release.folder), statement["declared_public"]
+    data = release.data(CONFIG)
+    statement = release.statement
+    made = read_config(release.folder)
+    public = statement["declared_public"]
     if gate.json_text(json.loads(data)).encode() != data:
         raise InputError(f"{CONFIG} is not in the form in which it was written.")
     if list(made.classes) != list(public["classes"]) or list(made.shape) != list(public["shape"]):

@@ -78,9 +78,17 @@ class Classifier:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"Expected {name}={f' or {name}='.join(allowed)}, found {name}={getattr(self, name)}.")
         for name, least, most in (
-            ("steps", 1, 1e6), ("epochs", 0, 1e4), ("sigma", 0, 1e6), ("batch", 1, 1e6), ("clip", 1e-9, 1e9),
-            ("rate", 1e-9, 1e6), ("decay", 0, 1), ("k", 1e-6, 1), ("spread", 1e-6, 1e6), ("centre", -1e6, 1e6),
-        ):  # fmt: skip
+            ("steps", 1, 1e6),
+            ("epochs", 0, 1e4),
+            ("sigma", 0, 1e6),
+            ("batch", 1, 1e6),
+            ("clip", 1e-9, 1e9),
+            ("rate", 1e-9, 1e6),
+            ("decay", 0, 1),
+            ("k", 1e-6, 1),
+            ("spread", 1e-6, 1e6),
+            ("centre", -1e6, 1e6),
+        ):
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"Expected {name} from {least:g} to {most:g}, found {name}={getattr(self, name)}.")
         if 0 < self.sigma < LEAST:
@@ -128,12 +136,22 @@ class Classifier:
         if not steps:
             crossings = {GRADIENT: replace(crossings[GRADIENT], times=0)}
         deviations = (*DEVIATIONS, CONSTANTS) if self.network == "cnn" else DEVIATIONS
-        return Plan(self.name, self.settings(), spec, budget, crossings, deviations=deviations,
-                    labels={"kind": "none", "weights": None}, facts={"steps": steps, "sigma": sigma})  # fmt: skip
+        return Plan(
+            self.name,
+            self.settings(),
+            spec,
+            budget,
+            crossings,
+            deviations=deviations,
+            labels={"kind": "none", "weights": None},
+            facts={"steps": steps, "sigma": sigma},
+        )
 
     def _told(self, plan: Plan) -> Plan:
         """The plan with the paper's own figure beside it."""
-        made, sigma, steps = plan.crossings[GRADIENT], plan.facts["sigma"], plan.facts["steps"]
+        made = plan.crossings[GRADIENT]
+        sigma = plan.facts["sigma"]
+        steps = plan.facts["steps"]
         return replace(plan, paper=topagg(made.sampler.rate, sigma, steps, plan.budget.delta))
 
     def build(self, spec: DataSpec, run: Run | None = None) -> Network:
@@ -147,10 +165,12 @@ class Classifier:
 
     def learn(self, barrier: Barrier, run: Run, public: Any = None) -> Network:
         """Train; whatever depends on private data comes out of `barrier.release`, inside `descend`."""
-        net, mean = self.build(barrier.spec, run), None
+        net = self.build(barrier.spec, run)
+        mean = None
         descent = self.descent(barrier.spec, barrier.plan.facts["steps"])
-        optimiser = torch.optim.SGD(net.head.parameters(), lr=self.rate, momentum=self.momentum,
-                                    weight_decay=self.decay)  # fmt: skip
+        optimiser = torch.optim.SGD(
+            net.head.parameters(), lr=self.rate, momentum=self.momentum, weight_decay=self.decay
+        )
         for _, now in descend(net, loss, barrier, run, descent, optimiser, average=self.average):  # the barrier
             mean = now
         if mean is not None:

@@ -28,8 +28,10 @@ class Basic(nn.Module):
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after)
-        self.conv2, self.bn2 = nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after)
+        self.conv1 = nn.Conv2d(before, after, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(after)
+        self.conv2 = nn.Conv2d(after, after, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(after)
         if stride != 1 or before != after:
             self.downsample = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
         else:
@@ -45,7 +47,8 @@ class ResNet18(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
         widths = (64, 64, 128, 256, 512)
         for at, (before, after) in enumerate(zip(widths, widths[1:], strict=False), 1):
             pair = nn.Sequential(Basic(before, after, 1 if at == 1 else 2), Basic(after, after, 1))
@@ -75,7 +78,8 @@ class Public(nn.Module):
 
     def __init__(self, network: nn.Module, prepare: Callable[[Tensor], Tensor], width: int) -> None:
         super().__init__()
-        self.network, self.width = network.eval().requires_grad_(False), width
+        self.network = network.eval().requires_grad_(False)
+        self.width = width
         self._prepare = prepare
 
     def train(self, mode: bool = True) -> Public:

@@ -48,7 +48,9 @@ class Network(nn.Module):
 
     def __init__(self, made: Architecture, body: nn.Module, head: nn.Module) -> None:
         super().__init__()
-        self.made, self.body, self.head = made, body.requires_grad_(False), head
+        self.made = made
+        self.body = body.requires_grad_(False)
+        self.head = head
 
     def forward(self, images: Tensor) -> Tensor:
         return self.head(self.body(images))
@@ -59,7 +61,8 @@ class Scaled(nn.Module):
 
     def __init__(self, centre: float, spread: float) -> None:
         super().__init__()
-        self.centre, self.spread = centre, spread
+        self.centre = centre
+        self.spread = spread
 
     def forward(self, x: Tensor) -> Tensor:
         return (x - self.centre) / self.spread
@@ -74,8 +77,10 @@ def build(made: Architecture, *, weights: str | None = None, random: torch.Gener
     """
     least = SMALLEST[made.network]
     if min(made.shape[1:]) < least:
-        raise InputError(f"Expected images of at least {least}x{least} pixels for network={made.network}, "
-                         f"found {made.shape[2]}x{made.shape[1]}.")  # fmt: skip
+        raise InputError(
+            f"Expected images of at least {least}x{least} pixels for network={made.network}, "
+            f"found {made.shape[2]}x{made.shape[1]}."
+        )
     if made.network == "cnn":
         seed = int(torch.randint(2**31, (1,), generator=random)) if random else 0
         with torch.random.fork_rng(devices=[]):
@@ -91,10 +96,17 @@ def build(made: Architecture, *, weights: str | None = None, random: torch.Gener
 def _cnn(shape: tuple[int, int, int], classes: int) -> nn.Module:
     left = [(((side - 2) // 2 - 4) // 2) for side in shape[1:]]
     return nn.Sequential(
-        nn.Conv2d(shape[0], 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1),
-        nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.MaxPool2d(2, 1),
-        nn.Flatten(), nn.Linear(32 * left[0] * left[1], 32), nn.ReLU(), nn.Linear(32, classes),
-    )  # fmt: skip
+        nn.Conv2d(shape[0], 16, 8, 2, padding=3),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 1),
+        nn.Conv2d(16, 32, 4, 2),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 1),
+        nn.Flatten(),
+        nn.Linear(32 * left[0] * left[1], 32),
+        nn.ReLU(),
+        nn.Linear(32, classes),
+    )
 
 
 def _fixed(made: Architecture, weights: str | None) -> tuple[nn.Module, int]:
@@ -116,6 +128,8 @@ def _scattering(made: Architecture) -> tuple[nn.Module, int]:
 def _public(made: Architecture, weights: str | None) -> tuple[Public, int]:
     body = public_features(made.features, weights)
     if made.fingerprint not in ("", fingerprint(body)):
-        raise InputError(f"This classifier was trained on other weights of {made.features} than those that are here; "
-                         "name the right file with weights=FILE.")  # fmt: skip
+        raise InputError(
+            f"This classifier was trained on other weights of {made.features} than those that are here; "
+            "name the right file with weights=FILE."
+        )
     return body, body.width

@@ -31,7 +31,8 @@ from sfumato.release.seal import seal, signing_key
 from sfumato.release.statement import to_markdown
 
 FORMAT = "sfumato-classifier/1"
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
 RULES: tuple[Rule, ...] = (
     json_rule(CONFIG, schema.CLASSIFIER),
     tensor_rule(WEIGHTS),
@@ -57,7 +58,8 @@ class TrainedClassifier:
     """
 
     def __init__(self, network: Network, statement: dict[str, Any]) -> None:
-        self.network, self.statement = network, statement
+        self.network = network
+        self.statement = statement
 
     def __repr__(self) -> str:
         return f"TrainedClassifier({self.network.made.network}, {self.statement['guarantee']['summary']})"
@@ -75,12 +77,20 @@ class TrainedClassifier:
             wanted = "x".join(map(str, shape))
             raise InputError(f"Expected uint8 images of {wanted}, found {pixels.dtype} of {pixels.shape[1:]}.")
         device = next(self.network.head.parameters()).device
-        found = [self.network(piece.to(device).float() / 255).argmax(1).cpu()
-                 for piece in torch.from_numpy(np.ascontiguousarray(pixels)).split(batch)]  # fmt: skip
+        found = [
+            self.network(piece.to(device).float() / 255).argmax(1).cpu()
+            for piece in torch.from_numpy(np.ascontiguousarray(pixels)).split(batch)
+        ]
         return torch.cat([torch.zeros(0, dtype=torch.long), *found]).numpy()
 
-    def save(self, folder: str | Path, command: str | None = None, key: str | Path | None = None,
-             signer: str | None = None, verified: bool = False) -> Path:  # fmt: skip
+    def save(
+        self,
+        folder: str | Path,
+        command: str | None = None,
+        key: str | Path | None = None,
+        signer: str | None = None,
+        verified: bool = False,
+    ) -> Path:
         """Write the folder, which appears whole or not at all; with `key` it is signed; see `Release.save`."""
         private = signing_key(key, signer)
         with appearing(ensure_free(folder), RULES) as gate:

@@ -33,8 +33,9 @@ def make_classifier(settings: Mapping[str, str] | None = None) -> Classifier:
         raise InputError(str(error)) from error
 
 
-def carry_out(request: Request, test: PublicImages | None = None, progress: Silent | None = None
-              ) -> tuple[TrainedClassifier, float | None]:  # fmt: skip
+def carry_out(
+    request: Request, test: PublicImages | None = None, progress: Silent | None = None
+) -> tuple[TrainedClassifier, float | None]:
     """Train as requested; a stopped run can be taken up by `resume`. With `test`, the accuracy there too."""
     from sfumato.run.job import Job, unless_refused
 
@@ -50,8 +51,9 @@ def carry_out(request: Request, test: PublicImages | None = None, progress: Sile
     return made, None if test is None else accuracy(made, test)
 
 
-def resume(run: str, test: PublicImages | None = None, progress: Silent | None = None
-           ) -> tuple[Request, TrainedClassifier, float | None]:  # fmt: skip
+def resume(
+    run: str, test: PublicImages | None = None, progress: Silent | None = None
+) -> tuple[Request, TrainedClassifier, float | None]:
     """Take up a stopped run where its checkpoint stands, under the same reservation."""
     from sfumato.run.job import Job
 
@@ -84,8 +86,10 @@ def read_test(test: str | None, provenance: str | None, split: str, **options: A
     except InputError as error:
         raise InputError(str(error).replace("--split", "--test-split")) from error
     if not public and provenance is None:
-        raise InputError("The accuracy on a private test set would leak from it; say with --provenance TEXT where "
-                         "public test images are from, or leave out --test.")  # fmt: skip
+        raise InputError(
+            "The accuracy on a private test set would leak from it; say with --provenance TEXT where "
+            "public test images are from, or leave out --test."
+        )
     return load_public(test, provenance or "a named public set", split=split, **options)
 
 
@@ -104,9 +108,17 @@ def _go(request: Request, box: PrivateImages, job: Any, progress: Silent | None)
         return made
     run = Run(device=request.device, seed=request.seed, microbatch=request.microbatch, progress=progress or Silent())
     return train_classifier(
-        make_classifier(request.settings), box, _budget(request, box), run, out=request.out, ledger=request.ledger,
-        job=job, command=command(request), key=request.sign, signer=request.signer,
-    )  # fmt: skip
+        make_classifier(request.settings),
+        box,
+        _budget(request, box),
+        run,
+        out=request.out,
+        ledger=request.ledger,
+        job=job,
+        command=command(request),
+        key=request.sign,
+        signer=request.signer,
+    )
 
 
 def _budget(request: Request, box: PrivateImages) -> Any:

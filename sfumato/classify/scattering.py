@@ -19,7 +19,9 @@ from torch.nn import functional as F
 
 ANGLES = 8
 CELL = 4  # pixels between two answers: 2^J
-WIDTH, FREQUENCY = 0.8, 3 * math.pi / 4  # of the wavelet of the finest scale
+# of the wavelet of the finest scale
+WIDTH = 0.8
+FREQUENCY = 3 * math.pi / 4
 SLANT = 4 / ANGLES  # how much longer a wavelet is across its waves than along them, inverted
 CHUNK = 64  # images at a time on a CPU: their spectra stay in the cache
 MAPS = 1 + 2 * ANGLES + ANGLES**2
@@ -50,8 +52,9 @@ class Scattering(nn.Module):
             raise ValueError(f"Expected images of at least {LEAST}x{LEAST} pixels, found {shape[2]}x{shape[1]}.")
         self.shape = shape
         padded = [(outputs(side) + 2) * CELL for side in shape[1:]]  # a cell more on either end, left out again
-        self._pads = tuple(n for side, all_ in zip(shape[:0:-1], padded[::-1], strict=True)
-                           for n in (CELL, all_ - side - CELL))  # fmt: skip
+        self._pads = tuple(
+            n for side, all_ in zip(shape[:0:-1], padded[::-1], strict=True) for n in (CELL, all_ - side - CELL)
+        )
         angles = [math.pi * at / ANGLES for at in range(ANGLES)]
         for scale in range(2):
             self._keep(f"_psi{scale}", torch.stack([torch.fft.fft2(morlet(padded, scale, a)) for a in angles]))
@@ -79,16 +82,19 @@ class Scattering(nn.Module):
         fine = _modulus(torch.fft.ifft2(spectrum * self._psi0))
         coarse = _halved(spectrum, self._psi1)
         second = _halved(torch.fft.fft2(fine)[:, :, :, None], self._psi1).flatten(2, 3)
-        full, half = (self._full_y, self._full_x), (self._half_y, self._half_x)
+        full = (self._full_y, self._full_x)
+        half = (self._half_y, self._half_x)
         maps = [_smooth(x[:, :, None], *full), _smooth(fine, *full), _smooth(coarse, *half), _smooth(second, *half)]
         return torch.cat(maps, 2).flatten(1, 2)
 
 
 def morlet(sides: list[int], scale: int, angle: float) -> Tensor:
     """A wavelet around the origin of a torus of these sides, in float64; its mean is zero."""
-    sigma, frequency = WIDTH * 2**scale, FREQUENCY / 2**scale
+    sigma = WIDTH * 2**scale
+    frequency = FREQUENCY / 2**scale
     y, x = torch.meshgrid(*(torch.arange(-2 * n, 3 * n, dtype=torch.float64) for n in sides), indexing="ij")
-    along, across = x * math.cos(angle) + y * math.sin(angle), y * math.cos(angle) - x * math.sin(angle)
+    along = x * math.cos(angle) + y * math.sin(angle)
+    across = y * math.cos(angle) - x * math.sin(angle)
     bump = torch.exp(-(along**2 + (SLANT * across) ** 2) / (2 * sigma**2))
     bump, wave = (_round(part, sides) for part in (bump, bump * torch.exp(1j * frequency * along)))
     return (wave - bump * (wave.sum() / bump.sum())) * (SLANT / (2 * math.pi * sigma**2))
@@ -114,9 +120,13 @@ def smoothing(side: int, step: int) -> Tensor:
 
 def _halved(spectrum: Tensor, wavelets: Tensor) -> Tensor:
     """|wavelet * x| at every second pixel, from the spectrum of x: (..., 1, H, W) -> (..., 8, H/2, W/2)."""
-    height, width = spectrum.shape[-2] // 2, spectrum.shape[-1] // 2
-    parts = [(spectrum[..., a : a + height, b : b + width], wavelets[:, a : a + height, b : b + width])
-             for a in (0, height) for b in (0, width)]  # fmt: skip
+    height = spectrum.shape[-2] // 2
+    width = spectrum.shape[-1] // 2
+    parts = [
+        (spectrum[..., a : a + height, b : b + width], wavelets[:, a : a + height, b : b + width])
+        for a in (0, height)
+        for b in (0, width)
+    ]
     folded = parts[0][0] * parts[0][1]
     for one, other in parts[1:]:
         folded.addcmul_(one, other)

@@ -25,10 +25,19 @@ RELEASED = ["the weights of the classifier"]
 
 
 def train_classifier(
-    classifier: Classifier, data: PrivateImages | Any, budget: Budget, run: Run | None = None, *,
-    out: str | Path | None = None, ledger: str | Path | None = None, job: Job | None = None,
-    resume: str | None = None, command: str | None = None, key: str | Path | None = None, signer: str | None = None,
-) -> TrainedClassifier:  # fmt: skip
+    classifier: Classifier,
+    data: PrivateImages | Any,
+    budget: Budget,
+    run: Run | None = None,
+    *,
+    out: str | Path | None = None,
+    ledger: str | Path | None = None,
+    job: Job | None = None,
+    resume: str | None = None,
+    command: str | None = None,
+    key: str | Path | None = None,
+    signer: str | None = None,
+) -> TrainedClassifier:
     """Train a classifier on private `data` within `budget` and return what may be published.
 
     As in `synthesize`, an impossible plan is refused before a record is read, training is audited on made-up records
@@ -50,7 +59,8 @@ def train_classifier(
     from sfumato.run.job import Job
     from sfumato.run.run import Run
 
-    box, run = data if isinstance(data, PrivateImages) else load(data), run or Run()
+    box = data if isinstance(data, PrivateImages) else load(data)
+    run = run or Run()
     plan = plan_for(classifier, box.spec, budget)
     if out is not None:
         ensure_free(out)
@@ -106,16 +116,21 @@ def state(
     from sfumato.api import CHOSEN, DEFAULTS
     from sfumato.release import make_statement
 
-    made, public = network.made, None
+    made = network.made
+    public = None
     if made.features:
         where = f"weights of the public network {made.features}, fingerprint {made.fingerprint}, declared public"
         public = {"name": made.features, "provenance": where}
     return make_statement(
-        plan.to_json(), released=RELEASED, account=others, public_data=public, version=__version__,
+        plan.to_json(),
+        released=RELEASED,
+        account=others,
+        public_data=public,
+        version=__version__,
         noise={"source": noise.source, "sampler": noise.sampler},
         audit=audited,
         tuning=DEFAULTS if Classifier().settings() == dict(plan.settings) else CHOSEN,
-    )  # fmt: skip
+    )
 
 
 def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) -> TrainedClassifier | None:

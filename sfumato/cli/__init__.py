@@ -35,8 +35,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-VERBS = (methods, recipes, plan, synthesize, refit, sample, train_classifier, tune, budget, audit, verify, keygen,
-         evaluate, compare)  # fmt: skip
+VERBS = (
+    methods,
+    recipes,
+    plan,
+    synthesize,
+    refit,
+    sample,
+    train_classifier,
+    tune,
+    budget,
+    audit,
+    verify,
+    keygen,
+    evaluate,
+    compare,
+)
 for verb in VERBS:
     app.command()(verb)
 

@@ -117,7 +117,8 @@ def _asked(context: typer.Context, settings: dict[str, str]) -> dict[str, Any]:
 def _method(asked: dict[str, Any]) -> Answer:
     from sfumato import api, request
 
-    name, picture = asked["method"], asked["picture"]
+    name = asked["method"]
+    picture = asked["picture"]
     spec = request.made_up(asked["unit"], asked["recipe"])
     budget = api.make_budget(asked["epsilon"], asked["delta"], asked["relation"], asked["unit"])
     method = api.make_method(name, asked["settings"], asked["labels"], spec.classes)
@@ -155,14 +156,25 @@ def _show_method(out: Console, found: dict[str, Any]) -> None:
     rows = [(row["check"], str(row["level"]), row["verdict"], row["detail"]) for row in found["rows"]]
     out.print(table(f"Audit of {found['title']}, on made-up records", ("check", "level", "verdict", "detail"), rows))
     told = found["audited"]
-    out.print(pairs([
-        ("audited", f"{told['relation']}, per {told['unit']}, labels {told['labels']}, "
-                    f"epsilon {number(told['epsilon'])} at delta {number(told['delta'])}"),
-        ("settings", plain(", ".join(f"{k}={v}" for k, v in told["settings"].items()) or "the defaults")),
-        ("made up as", f"{told['records']:,} {told['unit']}s, {'x'.join(map(str, told['shape']))}, "
-                       f"{told['classes']} classes"),
-        ("device", told["device"]), ("verdict", found["verdict"]),
-    ]))  # fmt: skip
+    out.print(
+        pairs(
+            [
+                (
+                    "audited",
+                    f"{told['relation']}, per {told['unit']}, labels {told['labels']}, "
+                    f"epsilon {number(told['epsilon'])} at delta {number(told['delta'])}",
+                ),
+                ("settings", plain(", ".join(f"{k}={v}" for k, v in told["settings"].items()) or "the defaults")),
+                (
+                    "made up as",
+                    f"{told['records']:,} {told['unit']}s, {'x'.join(map(str, told['shape']))}, "
+                    f"{told['classes']} classes",
+                ),
+                ("device", told["device"]),
+                ("verdict", found["verdict"]),
+            ]
+        )
+    )
     if "picture" in found:
         path_line(out, "picture", found["picture"])
 
@@ -182,15 +194,29 @@ def _release(release: str, members: str | None, nonmembers: str | None, seed: in
 
 def _show_release(out: Console, found: dict[str, Any]) -> None:
     rows = [
-        (row["measure"], number(row["value"]), " to ".join(number(end) for end in row["interval"] if end is not None),
-         "" if row["ceiling"] is None else number(row["ceiling"]), "ok" if row["ok"] else "beyond")
+        (
+            row["measure"],
+            number(row["value"]),
+            " to ".join(number(end) for end in row["interval"] if end is not None),
+            "" if row["ceiling"] is None else number(row["ceiling"]),
+            "ok" if row["ok"] else "beyond",
+        )
         for row in found["rows"]
-    ]  # fmt: skip
+    ]
     out.print(table(found["attack"], ("measure", "value", "95 % interval", "ceiling", ""), rows))
     claim = found["claim"]
-    out.print(pairs([
-        ("claim", f"epsilon {number(claim['epsilon'])} at delta {number(claim['delta'])}"),
-        ("epsilon", f"at least {number(found['epsilon_lower'])}, without assumptions"),
-        ("candidates", f"{found['members']:,} members, {found['nonmembers']:,} others, {found['samples']:,} samples"),
-        ("verdict", found["verdict"]), ("note", found["note"]), ("caveat", found["caveat"]),
-    ]))  # fmt: skip
+    out.print(
+        pairs(
+            [
+                ("claim", f"epsilon {number(claim['epsilon'])} at delta {number(claim['delta'])}"),
+                ("epsilon", f"at least {number(found['epsilon_lower'])}, without assumptions"),
+                (
+                    "candidates",
+                    f"{found['members']:,} members, {found['nonmembers']:,} others, {found['samples']:,} samples",
+                ),
+                ("verdict", found["verdict"]),
+                ("note", found["note"]),
+                ("caveat", found["caveat"]),
+            ]
+        )
+    )

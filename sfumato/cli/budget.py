@@ -64,18 +64,24 @@ def _show(out: Console, found: dict[str, Any]) -> None:
         columns = ("when", "run", "method", "epsilon", "status")
         out.print(table("Runs", columns, [_run(run, found["total"]) for run in found["history"]], whole=("run",)))
     for other in found["others"]:
-        out.print(f"These records or persons are also in the account {plain(other['account'])} with a total of "
-                  f"epsilon {number(other['total']['epsilon'])} {_meant(other['total'])}, of which "
-                  f"epsilon {at_least(other['remaining'])} remains.")  # fmt: skip
+        out.print(
+            f"These records or persons are also in the account {plain(other['account'])} with a total of "
+            f"epsilon {number(other['total']['epsilon'])} {_meant(other['total'])}, of which "
+            f"epsilon {at_least(other['remaining'])} remains."
+        )
     if found["throw_away"]:
         out.print(THROW_AWAY)
 
 
 def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
-    total, runs = found["total"], sum(run["status"] != "returned" for run in found["history"])
+    total = found["total"]
+    runs = sum(run["status"] != "returned" for run in found["history"])
     if total is None:
-        return [("account", found["account"]), ("total", "not set; the first run's budget will be it, or set --total"),
-                ("spent", "nothing")]  # fmt: skip
+        return [
+            ("account", found["account"]),
+            ("total", "not set; the first run's budget will be it, or set --total"),
+            ("spent", "nothing"),
+        ]
     return [
         ("account", found["account"]),
         ("total", f"epsilon {number(total['epsilon'])} {_meant(total)}"),

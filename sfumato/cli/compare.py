@@ -28,10 +28,17 @@ def compare(releases: Releases, out: Out = "comparison", json: options.Json = Fa
 
 def _show(out: Console, found: dict[str, Any]) -> None:
     rows = [
-        (str(row["number"]), row["method"], at_most(row["epsilon"]), number(row["delta"]),
-         f"{row['relation']}, {row['unit']}", _measured(row["accuracy"]), _measured(row["fid"]))
+        (
+            str(row["number"]),
+            row["method"],
+            at_most(row["epsilon"]),
+            number(row["delta"]),
+            f"{row['relation']}, {row['unit']}",
+            _measured(row["accuracy"]),
+            _measured(row["fid"]),
+        )
         for row in found["rows"]
-    ]  # fmt: skip
+    ]
     judged = f"accuracy ({found['classifier']})" if found["classifier"] else "accuracy"
     columns = ("", "method", "epsilon", "delta", "relation, unit", judged, "FID")
     out.print(table("Releases side by side", columns, rows, whole=("epsilon", "delta")))

@@ -25,10 +25,11 @@ Protocol = Annotated[
 Classifiers = Annotated[
     str | None,
     typer.Option(
-        metavar="NAMES", help="cnn, mlp, logreg, resnet, wrn, resnext, forest, boosting; with commas between.",
+        metavar="NAMES",
+        help="cnn, mlp, logreg, resnet, wrn, resnext, forest, boosting; with commas between.",
         show_default="cnn,mlp,logreg; all networks with CUDA",
     ),
-]  # fmt: skip
+]
 Metrics = Annotated[
     str | None, typer.Option(metavar="NAMES", help="utility, fidelity, attacks; with commas.", show_default="all")
 ]
@@ -48,12 +49,28 @@ Out = Annotated[str | None, typer.Option(metavar="DIR", help="The folder to writ
 Publish = Annotated[
     float | None,
     typer.Option(
-        "--publish-accuracy", metavar="EPSILON", callback=options.epsilon_in_range, show_default=False,
+        "--publish-accuracy",
+        metavar="EPSILON",
+        callback=options.epsilon_in_range,
+        show_default=False,
         help="Only release a noisy accuracy, charged to the test set, into RELEASE-accuracy.",
     ),
-]  # fmt: skip
-WITH_PUBLISH = {"release", "data", "test", "publish_accuracy", "delta", "relation", "person", "test_split", "label",
-                "device", "out", "ledger", "json"}  # fmt: skip
+]
+WITH_PUBLISH = {
+    "release",
+    "data",
+    "test",
+    "publish_accuracy",
+    "delta",
+    "relation",
+    "person",
+    "test_split",
+    "label",
+    "device",
+    "out",
+    "ledger",
+    "json",
+}
 ONLY_WITH_PUBLISH = {"delta", "relation", "person"}
 
 
@@ -91,16 +108,43 @@ def evaluate(
     try:
         if publish_accuracy is not None:
             found = api.publish_accuracy(
-                release, data, publish_accuracy, out, ledger=ledger, test=test, delta=delta, relation=relation,
-                test_split=test_split, label=label, person=person, device=device, progress=progress,
-            )  # fmt: skip
+                release,
+                data,
+                publish_accuracy,
+                out,
+                ledger=ledger,
+                test=test,
+                delta=delta,
+                relation=relation,
+                test_split=test_split,
+                label=label,
+                person=person,
+                device=device,
+                progress=progress,
+            )
             return Answer(found, lambda console: _show_published(console, found), json)
         report = api.evaluate(
-            release, data, test=test, protocol=protocol, classifiers=_listed(classifiers), metrics=_listed(metrics),
-            seeds=seeds, device=device, out=out, groups=groups, reference=reference, progress=progress, split=split,
-            test_split=test_split, label=label, features=_listed(features), attacks=_listed(attacks),
-            weights=options.settings(weights), ledger=ledger, command=_command(context),
-        )  # fmt: skip
+            release,
+            data,
+            test=test,
+            protocol=protocol,
+            classifiers=_listed(classifiers),
+            metrics=_listed(metrics),
+            seeds=seeds,
+            device=device,
+            out=out,
+            groups=groups,
+            reference=reference,
+            progress=progress,
+            split=split,
+            test_split=test_split,
+            label=label,
+            features=_listed(features),
+            attacks=_listed(attacks),
+            weights=options.settings(weights),
+            ledger=ledger,
+            command=_command(context),
+        )
     finally:
         progress.close()
     place = Path(out) if out else Path(f"{Path(release).resolve()}-evaluation")
@@ -147,16 +191,24 @@ def _show(out: Console, found: dict[str, Any]) -> None:
 
 
 def _show_utility(out: Console, utility: dict[str, Any]) -> None:
-    synthetic, real, reference = utility["synthetic"], utility["real"], utility["reference"]
+    synthetic = utility["synthetic"]
+    real = utility["real"]
+    reference = utility["reference"]
     columns = ("classifier", "synthetic", "best look*", "real", *(("DC-GAN",) if reference else ()))
     rows = [
-        (name, _short(row["fixed"]), _short(row["paper"]), _short(real["classifiers"][name]["accuracy"]),
-         *((_short(reference["classifiers"][name]["accuracy"]),) if reference else ()))
+        (
+            name,
+            _short(row["fixed"]),
+            _short(row["paper"]),
+            _short(real["classifiers"][name]["accuracy"]),
+            *((_short(reference["classifiers"][name]["accuracy"]),) if reference else ()),
+        )
         for name, row in synthetic["classifiers"].items()
-    ]  # fmt: skip
+    ]
     out.print(table("Accuracy on real test images", columns, rows, whole=("classifier",)))
     out.print("* selection on the test set, as in many papers; optimistic")
-    top, mean = synthetic["max"], synthetic["mean"]
+    top = synthetic["max"]
+    mean = synthetic["mean"]
     out.print(pairs([("largest", f"{_measured(top)} ({top['name']})"), ("mean", _measured(mean))]))
 
 

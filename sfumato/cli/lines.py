@@ -19,11 +19,13 @@ class Lines(Silent):
     """Writes plain lines on standard error; all values in them are public."""
 
     def __init__(self) -> None:
-        self._what, self._total = "", ""
+        self._what = ""
+        self._total = ""
         self._throttle = Throttle(SECONDS)
 
     def start(self, what: str, total: int | None) -> None:
-        self._what, self._total = what, f" of {total}" if total else ""
+        self._what = what
+        self._total = f" of {total}" if total else ""
         _say(f"{what} ...")
 
     def advance(self, done: int, note: str = "") -> None:

@@ -123,20 +123,26 @@ def _show(out: Console, found: dict[str, Any]) -> None:
 
 
 def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
-    data, given, second, paper = found["data"], found["guarantee"], found["second_opinion"], found["paper"]
+    data = found["data"]
+    given = found["guarantee"]
+    second = found["second_opinion"]
+    paper = found["paper"]
     things = "persons" if data["unit"] == "person" else "records"
     kind = "public" if data["count_public"] else "declared; the true one stays private"
     mu = "" if given["mu"] is None else f", mu {number(given['mu'])}"
     facts = [
         ("data", f"{data['name']}: {data['records']:,} {things} (count {kind}), {'x'.join(map(str, data['shape']))}"),
         ("classes", f"declared public: {names(data['classes'])}"),
-        ("guarantee", f"epsilon {at_most(given['epsilon'])} at delta {number(given['delta'])}, {given['relation']}, "
-                      f"per {given['unit']}"),
+        (
+            "guarantee",
+            f"epsilon {at_most(given['epsilon'])} at delta {number(given['delta'])}, {given['relation']}, "
+            f"per {given['unit']}",
+        ),
         ("accountant", f"{given['accountant']}{mu}"),
         ("second opinion", f"epsilon {at_most(second['epsilon'])} by {second['accountant']}"),
         ("labels", str(found["labels"]["kind"])),
         ("settings", ", ".join(f"{name}={value}" for name, value in found["settings"].items())),
-    ]  # fmt: skip
+    ]
     return [*facts, ("paper", f"epsilon {at_most(paper['epsilon'])}; {paper['note']}")] if paper else facts
 
 

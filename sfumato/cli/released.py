@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def released(release: Any, folder: str, as_json: bool, cost: str | None = None) -> Answer:
     """The answer of the verbs that write a release folder."""
-    statement, place = release.statement, Path(folder).absolute()
+    statement = release.statement
+    place = Path(folder).absolute()
     guarantee = {key: statement["guarantee"][key] for key in ("epsilon", "delta", "relation", "unit", "mu", "summary")}
     found = {
         "release": str(place),

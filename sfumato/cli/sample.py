@@ -31,9 +31,12 @@ def sample(
 
     images = api.sample(release, count, out, label=label, seed=seed, format=format)
     found = {
-        "out": str(Path(out).absolute()), "images": len(images), "format": format, "classes": list(images.classes),
+        "out": str(Path(out).absolute()),
+        "images": len(images),
+        "format": format,
+        "classes": list(images.classes),
         "shape": list(images.pixels.shape[1:]),
-    }  # fmt: skip
+    }
     return Answer(found, lambda console: _show(console, found, label), json)
 
 

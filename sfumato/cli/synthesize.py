@@ -32,8 +32,25 @@ Unsound = Annotated[
 ]
 Resume = Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a stopped run; takes no other option.")]
 
-WITH_UNSOUND = {"data", "method", "recipe", "epsilon", "delta", "count", "size", "grey", "split", "label", "provenance",
-                "set", "seed", "device", "out", "unsound", "json"}  # fmt: skip
+WITH_UNSOUND = {
+    "data",
+    "method",
+    "recipe",
+    "epsilon",
+    "delta",
+    "count",
+    "size",
+    "grey",
+    "split",
+    "label",
+    "provenance",
+    "set",
+    "seed",
+    "device",
+    "out",
+    "unsound",
+    "json",
+}
 
 
 def synthesize(
@@ -107,11 +124,16 @@ def _unsound(asked: Request, given: list[str], as_json: bool) -> Answer:
 
 def _show_unsound(out: Console, found: dict[str, Any]) -> None:
     claim = found["claim"]
-    out.print(pairs([
-        ("stamp", found["stamp"]), ("images", f"{found['images']:,}"),
-        ("claim", f"epsilon {number(claim['epsilon'])}, which does not hold; {claim['note']}"),
-        ("public data", plain(found["data"]["provenance"])),
-    ]))  # fmt: skip
+    out.print(
+        pairs(
+            [
+                ("stamp", found["stamp"]),
+                ("images", f"{found['images']:,}"),
+                ("claim", f"epsilon {number(claim['epsilon'])}, which does not hold; {claim['note']}"),
+                ("public data", plain(found["data"]["provenance"])),
+            ]
+        )
+    )
     path_line(out, "written to", found["out"])
 
 

@@ -63,11 +63,26 @@ def tune(
     progress = display(json)
     try:
         found = api.tune(
-            method, options.grid(grid), api.make_budget(epsilon, delta, relation, "person" if person else "record"),
-            data=data, spec=spec, labels=labels, private=private, mean=runs, shape=LAWS[law], seed=seed, out=out,
-            progress=progress, count=count, format=format, ledger=ledger,
-            size=size, grey=grey, label=label, person=person,
-        )  # fmt: skip
+            method,
+            options.grid(grid),
+            api.make_budget(epsilon, delta, relation, "person" if person else "record"),
+            data=data,
+            spec=spec,
+            labels=labels,
+            private=private,
+            mean=runs,
+            shape=LAWS[law],
+            seed=seed,
+            out=out,
+            progress=progress,
+            count=count,
+            format=format,
+            ledger=ledger,
+            size=size,
+            grey=grey,
+            label=label,
+            person=person,
+        )
     finally:
         progress.close()
     return released(found, out, json) if private else _ranked(found, json)

@@ -28,11 +28,13 @@ def check_pixels(shape: tuple[int, ...], dtype: np.dtype, where: str) -> None:
 
 def check_floats(blocks: Iterator[np.ndarray], where: str) -> None:
     """Say what to do with an array of fractions. Always raises: their range is the owner's to declare."""
-    low, high = np.inf, -np.inf
+    low = np.inf
+    high = -np.inf
     for block in blocks:
         if not np.isfinite(block).all():
             raise InputError(f"{where} has NaN or infinite values; repair them, then give uint8 from 0 to 255.")
-        low, high = min(low, block.min()), max(high, block.max())
+        low = min(low, block.min())
+        high = max(high, block.max())
     if low >= 0 and high <= 1:
         raise InputError(
             f"{where} has fractions from 0 to 1; multiply by 255 and cast to uint8 "

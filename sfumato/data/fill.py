@@ -47,7 +47,8 @@ def box(source: Source, inside: Records, declared: int | None) -> PrivateImages:
 
 
 def _store(source: Source, digests: np.ndarray, size: int | None, grey: bool, tell: Callable[[int], None]) -> Pixels:
-    writer, first = Writer(), ""
+    writer = Writer()
+    first = ""
     try:
         for where, image in source.images():
             if writer.count == len(digests):

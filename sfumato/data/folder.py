@@ -180,7 +180,8 @@ def _labels(layout: Layout, files: list[str], rows: list[Row], options: Options)
         return [str(row.label) for row in rows], set()
     depths = {name.count("/") for name in files}
     if len(depths) > 1:
-        shallow, deep = min(files, key=_depth), max(files, key=_depth)
+        shallow = min(files, key=_depth)
+        deep = max(files, key=_depth)
         raise InputError(
             f"In {show(layout.base)}, {show(shallow)} and {show(deep)} lie at different depths; "
             "put every image into the folder of its class, or all into one folder."

@@ -16,7 +16,8 @@ from sfumato.data.source import Item, Options, Source, code_labels, pick_split, 
 from sfumato.errors import InputError
 
 PREFIX = {"train": "train", "test": "t10k"}
-IMAGES, LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
+IMAGES = "images-idx3-ubyte"
+LABELS = "labels-idx1-ubyte"
 BinaryFile = BufferedReader | gzip.GzipFile
 AT_ONCE = 1 << 20  # bytes of pixels read together
 
@@ -94,7 +95,8 @@ def _opened(path: Path, axes: int) -> Iterator[tuple[tuple[int, ...], BinaryFile
 
 def _read(file: BinaryFile, count: int, path: Path) -> bytes:
     """Exactly `count` bytes. Read in pieces, so that a false header cannot ask for memory that the file cannot fill."""
-    parts, missing = [], count
+    parts = []
+    missing = count
     try:
         while missing and (part := file.read(min(missing, AT_ONCE))):
             parts.append(part)

@@ -146,7 +146,8 @@ def _refit(image: np.ndarray, size: int | None, grey: bool) -> np.ndarray:
     if size is not None:
         width, height = picture.size
         side = min(width, height)
-        left, top = (width - side) // 2, (height - side) // 2
+        left = (width - side) // 2
+        top = (height - side) // 2
         picture = picture.crop((left, top, left + side, top + side))  # first, lest the filter reach outside
         picture = picture.resize((size, size), Image.Resampling.LANCZOS)
     return np.asarray(picture)

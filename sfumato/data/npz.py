@@ -99,7 +99,8 @@ def _plain_count(archive: zipfile.ZipFile, key: str, path: Path) -> int:
 
 def _plain(path: Path, key: str) -> Iterator[Item]:
     with _readable(path), zipfile.ZipFile(path) as archive, _member(archive, key, path) as (file, shape, dtype, _):
-        where, row = _at(path, key), 0
+        where = _at(path, key)
+        row = 0
         for block in _blocks(file, shape, dtype):
             for image in as_images(block):
                 yield f"{where}, image {row}", np.ascontiguousarray(image)

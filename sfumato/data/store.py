@@ -55,7 +55,8 @@ class Writer:
     def _widen(self, channels: int) -> None:
         """Rewrite the grey rows with equal channels."""
         assert self.shape is not None
-        old, wide = self._file, _unnamed_file()
+        old = self._file
+        wide = _unnamed_file()
         old.flush()
         narrow = Pixels(old, self.count, self.shape) if self.count else None
         for rows in _steps(self.count, RESIDENT // (channels * _size(self.shape))):
@@ -64,14 +65,16 @@ class Writer:
         if narrow is not None:
             narrow.close()
         old.close()
-        self._file, self.shape = wide, (channels, *self.shape[1:])
+        self._file = wide
+        self.shape = (channels, *self.shape[1:])
 
 
 class Pixels:
     """The finished rows. Reading copies them out and lets go of the map, so that little stays resident."""
 
     def __init__(self, file: IO[bytes], count: int, shape: Shape) -> None:
-        self.count, self.shape = count, shape
+        self.count = count
+        self.shape = shape
         self._small = count * _size(shape) <= RESIDENT  # may stay resident as a whole
         self._map = mmap.mmap(file.fileno(), count * _size(shape), access=mmap.ACCESS_READ)
         self._rows = np.frombuffer(self._map, np.uint8).reshape(count, *shape)

@@ -37,8 +37,9 @@ def key(images: np.ndarray, space: Space) -> str:
     return digest.hexdigest()
 
 
-def features(images: np.ndarray, space: Space, *, cache: bool = False,
-             advance: Callable[[int], None] | None = None) -> np.ndarray:  # fmt: skip
+def features(
+    images: np.ndarray, space: Space, *, cache: bool = False, advance: Callable[[int], None] | None = None
+) -> np.ndarray:
     """`space(images)`, from the cache or, with `cache`, into it."""
     if not cache:
         return space(images, advance)

@@ -15,7 +15,8 @@ from sfumato.evaluate.report import render, write_page
 from sfumato.evaluate.results import FORMAT as EVALUATED
 
 FORMAT = "sfumato-comparison/1"
-JSON, PAGE = "comparison.json", "comparison.html"
+JSON = "comparison.json"
+PAGE = "comparison.html"
 SAME = ("relation", "unit", "delta", "data")  # what must be equal for two rows to be held against each other
 PREFERRED = "cnn"
 
@@ -34,8 +35,14 @@ def compare(folders: Sequence[str | Path], out: str | Path = "comparison") -> di
     for row, evaluation in zip(rows, found, strict=True):
         row |= _measured(evaluation, classifier, space)
     basis = mark(rows)
-    made = {"format": FORMAT, "touches_private": private, "basis": basis, "classifier": classifier, "space": space,
-            "rows": rows}  # fmt: skip
+    made = {
+        "format": FORMAT,
+        "touches_private": private,
+        "basis": basis,
+        "classifier": classifier,
+        "space": space,
+        "rows": rows,
+    }
     place = Path(out).absolute()
     write_page(place / JSON, json.dumps(made, indent=1, allow_nan=False) + "\n", private)
     write_page(place / PAGE, _page(made, places), private)
@@ -63,14 +70,19 @@ def _row(number: int, folder: Path) -> dict[str, Any]:
     from sfumato.release.reading import read_statement
 
     statement = read_statement(folder)
-    given, notes = statement["guarantee"], []
+    given = statement["guarantee"]
+    notes = []
     evaluation = _evaluation(folder, statement, notes)
     try:
         return {
-            "number": number, "name": folder.resolve().name, "method": statement["reproducibility"]["method"],
+            "number": number,
+            "name": folder.resolve().name,
+            "method": statement["reproducibility"]["method"],
             **{key: given[key] for key in ("epsilon", "delta", "relation", "unit")},
-            "data": statement["declared_public"]["data_name"], "notes": notes, "evaluation": evaluation,
-        }  # fmt: skip
+            "data": statement["declared_public"]["data_name"],
+            "notes": notes,
+            "evaluation": evaluation,
+        }
     except KeyError as error:
         raise InputError(f"{folder}/privacy.json lacks {error}; fetch the release again.") from error
 
@@ -113,13 +125,18 @@ def _shared(lists: Sequence[list[str]], preferred: str) -> str | None:
 def _measured(found: Mapping[str, Any] | None, classifier: str | None, space: str | None) -> dict[str, Any]:
     """Accuracy after the last step and FID; both are null where they were not measured."""
     sections = (found or {}).get("sections", {})
-    utility, values = sections.get("utility"), (sections.get("fidelity") or {}).get("values") or {}
+    utility = sections.get("utility")
+    values = (sections.get("fidelity") or {}).get("values") or {}
     if utility is None or classifier is None:
         return {"accuracy": None, "real": None, "test": None, "fid": values.get(space or "")}
     ours, real = (utility[key]["classifiers"][classifier]["fixed"] for key in ("synthetic", "real"))
     data = sections["data"]
-    return {"accuracy": ours, "real": real["mean"], "test": f"{data['test']} ({data['test_records']})",
-            "fid": values.get(space or "")}  # fmt: skip
+    return {
+        "accuracy": ours,
+        "real": real["mean"],
+        "test": f"{data['test']} ({data['test_records']})",
+        "fid": values.get(space or ""),
+    }
 
 
 def mark(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -150,8 +167,15 @@ def _page(made: Mapping[str, Any], places: Sequence[Path]) -> str:
     grids = []
     for row, place in zip(made["rows"], places, strict=True):
         images = read_images(place)
-        grids.append({"row": row, "rows": columns(images), "classes": images.classes, "count": len(images),
-                      "small": max(images.pixels.shape[2:]) < 64})  # fmt: skip
+        grids.append(
+            {
+                "row": row,
+                "rows": columns(images),
+                "classes": images.classes,
+                "count": len(images),
+                "small": max(images.pixels.shape[2:]) < 64,
+            }
+        )
     drawn = [row for row in made["rows"] if row["accuracy"]]
     real = [row["real"] for row in drawn if row["comparable"]]
     plot = trade_svg(drawn, max(real) if real else None) if drawn else None

@@ -26,10 +26,12 @@ def _up(x: Tensor, centre: Tensor, device: str) -> Tensor:
     return x.to(device).to(precise(device)) - centre
 
 
-def blocks(a: np.ndarray | Tensor, b: np.ndarray | Tensor,
-           device: str = "cpu") -> Iterator[tuple[slice, slice, Tensor]]:  # fmt: skip
+def blocks(
+    a: np.ndarray | Tensor, b: np.ndarray | Tensor, device: str = "cpu"
+) -> Iterator[tuple[slice, slice, Tensor]]:
     """Blocks (rows of a, rows of b, squared distances) that together cover a x b; b's rows in the inner loop."""
-    one, two = as_rows(a), as_rows(b)
+    one = as_rows(a)
+    two = as_rows(b)
     centre = two[:ROWS].to(device).to(precise(device)).mean(0)  # smaller numbers cancel less
     tall = max(1, min(len(one), BLOCK // max(1, min(ROWS, len(two)))))
     for i in range(0, len(one), tall):
@@ -41,26 +43,31 @@ def blocks(a: np.ndarray | Tensor, b: np.ndarray | Tensor,
             yield slice(i, i + len(left)), slice(j, j + len(right)), squared
 
 
-def nearest(a: np.ndarray | Tensor, b: np.ndarray | Tensor, k: int = 1, device: str = "cpu",
-            skip_self: bool = False) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+def nearest(
+    a: np.ndarray | Tensor, b: np.ndarray | Tensor, k: int = 1, device: str = "cpu", skip_self: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """The k smallest distances of each row of a to rows of b, ascending, and which rows they are.
 
     `skip_self` leaves out row i of b for row i of a, for a set against itself.
     """
     if len(b) - skip_self < k:
         raise ValueError(f"Expected at least {k + skip_self} rows to search, found {len(b)}.")
-    values, places = np.empty((len(a), k)), np.empty((len(a), k), dtype=np.int64)
+    values = np.empty((len(a), k))
+    places = np.empty((len(a), k), dtype=np.int64)
     best: Tensor | None = None
     for rows, columns, squared in blocks(a, b, device):
         if skip_self:
-            first, last = max(rows.start, columns.start), min(rows.stop, columns.stop)
+            first = max(rows.start, columns.start)
+            last = min(rows.stop, columns.stop)
             same = torch.arange(first, max(first, last), device=squared.device)
             squared[same - rows.start, same - columns.start] = torch.inf
         if columns.start == 0:
-            best, where = squared.new_full((len(squared), k), torch.inf), torch.zeros(len(squared), k).long().to(device)
+            best = squared.new_full((len(squared), k), torch.inf)
+            where = torch.zeros(len(squared), k).long().to(device)
         assert best is not None
         found, place = squared.topk(min(k, squared.shape[1]), largest=False)
         best, order = torch.cat([best, found], 1).topk(k, largest=False)
         where = torch.cat([where, place + columns.start], 1).gather(1, order)
-        values[rows], places[rows] = best.sqrt().cpu().numpy(), where.cpu().numpy()
+        values[rows] = best.sqrt().cpu().numpy()
+        places[rows] = where.cpu().numpy()
     return values, places

@@ -34,10 +34,13 @@ class Axes:
 
     def __call__(self, point: Point) -> Point:
         low, high, at = (math.log10(max(v, 1e-300)) if self.log else v for v in (*self.x, point[0]))
-        across, up = (at - low) / (high - low), (point[1] - self.y[0]) / (self.y[1] - self.y[0])
+        across = (at - low) / (high - low)
+        up = (point[1] - self.y[0]) / (self.y[1] - self.y[0])
         across = min(1.0, max(0.0, across))
-        return (self.left + across * (self.width - self.left - self.right),
-                self.height - self.bottom - up * (self.height - self.top - self.bottom))  # fmt: skip
+        return (
+            self.left + across * (self.width - self.left - self.right),
+            self.height - self.bottom - up * (self.height - self.top - self.bottom),
+        )
 
     def line(self, points: Sequence[Point]) -> str:
         """Places of a polyline."""
@@ -48,13 +51,18 @@ class Axes:
         parts = []
         for at, words in ys.items():
             x, y = self((self.x[0], at))
-            parts += [f'<line x1="{x:.1f}" x2="{self.width - self.right}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>',
-                      text(x - 9, y + 4, words, "end")]  # fmt: skip
+            parts += [
+                f'<line x1="{x:.1f}" x2="{self.width - self.right}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>',
+                text(x - 9, y + 4, words, "end"),
+            ]
         for at, words in xs.items():
             x, y = self((at, self.y[0]))
             parts.append(text(x, y + 21, words, "middle"))
-        return [*parts, text(4, 15, y_name, "start", "axis"),
-                text(self.width - self.right, self.height - 6, x_name, "end", "axis")]  # fmt: skip
+        return [
+            *parts,
+            text(4, 15, y_name, "start", "axis"),
+            text(self.width - self.right, self.height - 6, x_name, "end", "axis"),
+        ]
 
     def svg(self, parts: Sequence[str], label: str) -> Markup:
         """The whole drawing."""
@@ -77,11 +85,14 @@ def roc_svg(curves: Sequence[Sequence[Point]], ceiling: Sequence[Point] | None, 
     ticks = {0.001: "0.1 %", 0.01: "1 %", 0.1: "10 %", 1.0: "100 %"} if log else _percents()
     parts = axes.frame(ticks, _percents(), "false alarms", "members found")
     if ceiling:
-        points = [(x, y) for x, y in ([] if log else [(0.0, 0.0)]) + [tuple(p) for p in ceiling]
-                  if not log or x >= LEAST]  # fmt: skip
+        points = [
+            (x, y) for x, y in ([] if log else [(0.0, 0.0)]) + [tuple(p) for p in ceiling] if not log or x >= LEAST
+        ]
         edge = [(axes.x[0], 1.0), *points, (1.0, 1.0)]
-        parts += [f'<polygon points="{axes.line(edge)}" class="beyond"/>',
-                  f'<polyline points="{axes.line(points)}" class="ceiling"/>']  # fmt: skip
+        parts += [
+            f'<polygon points="{axes.line(edge)}" class="beyond"/>',
+            f'<polyline points="{axes.line(points)}" class="ceiling"/>',
+        ]
     guess = [(float(x), float(x)) for x in (np.geomspace(LEAST, 1, 40) if log else (0, 1))]
     parts.append(f'<polyline points="{axes.line(guess)}" class="chance"/>')
     for at, curve in enumerate(curves):
@@ -96,8 +107,11 @@ def _percents() -> dict[float, str]:
 
 def confusion_svg(counts: Sequence[Sequence[float]], classes: Sequence[str]) -> Markup:
     """Shares of each true class (rows) by guess (columns), darker for more."""
-    shares, count = shares_of(counts), len(classes)
-    cell, left, top = (44 if count <= 12 else 26), 118, 96
+    shares = shares_of(counts)
+    count = len(classes)
+    cell = 44 if count <= 12 else 26
+    left = 118
+    top = 96
     parts = []
     for row, name in enumerate(classes):
         y = top + row * cell
@@ -118,12 +132,15 @@ def shares_of(counts: Sequence[Sequence[float]]) -> np.ndarray:
 
 def _cell(x: float, y: float, size: int, share: float, numbered: bool) -> list[str]:
     red, green, blue = (round(a + (b - a) * share**0.7) for a, b in zip((247, 243, 237), (70, 92, 96), strict=True))
-    made = [f'<rect x="{x:.0f}" y="{y:.0f}" width="{size - 2}" height="{size - 2}" rx="2" '
-            f'fill="rgb({red},{green},{blue})"/>']  # fmt: skip
+    made = [
+        f'<rect x="{x:.0f}" y="{y:.0f}" width="{size - 2}" height="{size - 2}" rx="2" '
+        f'fill="rgb({red},{green},{blue})"/>'
+    ]
     if numbered and round(100 * share) >= 1:
         dark = "#fff" if share > 0.45 else "#2c2926"
-        made.append(text(x + size / 2 - 1, y + size / 2 + 4, f"{100 * share:.0f}", "middle", "cell",
-                         f' style="fill: {dark}"'))  # fmt: skip
+        made.append(
+            text(x + size / 2 - 1, y + size / 2 + 4, f"{100 * share:.0f}", "middle", "cell", f' style="fill: {dark}"')
+        )
     return made
 
 
@@ -141,15 +158,18 @@ def trade_svg(rows: Sequence[Mapping[str, Any]], real: float | None) -> Markup:
     from sfumato.release.numbers import epsilon
 
     spent = [float(row["epsilon"]) for row in rows]
-    low, high = min(spent) / 1.8, max(spent) * 1.8
+    low = min(spent) / 1.8
+    high = max(spent) * 1.8
     axes = Axes((low, high), (0.0, 1.0), True, width=640, height=380)
     parts = axes.frame(
         {e: epsilon(e) for e in _apart(spent, high / low)}, _percents(), "ε, smaller is more private", "accuracy"
     )
     if real is not None:
         x, y = axes((low, real))
-        parts += [f'<line x1="{x:.1f}" x2="{axes.width - axes.right}" y1="{y:.1f}" y2="{y:.1f}" class="drop"/>',
-                  text(axes.width - axes.right, y - 7, f"trained on real: {100 * real:.1f} %", "end")]  # fmt: skip
+        parts += [
+            f'<line x1="{x:.1f}" x2="{axes.width - axes.right}" y1="{y:.1f}" y2="{y:.1f}" class="drop"/>',
+            text(axes.width - axes.right, y - 7, f"trained on real: {100 * real:.1f} %", "end"),
+        ]
     for row in rows:
         parts += _dot(axes, row)
     return axes.svg(parts, "Accuracy on real test images against epsilon, one mark a release")
@@ -169,5 +189,8 @@ def _dot(axes: Axes, row: Mapping[str, Any]) -> list[str]:
     (x, y), (_, low), (_, high) = (axes((row["epsilon"], found[key])) for key in ("mean", "low", "high"))
     whisker = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" class="whisker"/>'
     kind = "mark" if row["comparable"] else "hollow"
-    return [whisker if len(found["values"]) > 1 else "", f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" class="{kind}"/>',
-            text(x + 11, y + 5, row["number"], "start", "stated")]  # fmt: skip
+    return [
+        whisker if len(found["values"]) > 1 else "",
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" class="{kind}"/>',
+        text(x + 11, y + 5, row["number"], "start", "stated"),
+    ]

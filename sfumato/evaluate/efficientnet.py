@@ -45,11 +45,15 @@ class Block(nn.Module):
     def __init__(self, before: int, after: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
         wide = before * expansion
-        self.skips, self.expands = stride == 1 and before == after, expansion != 1
+        self.skips = stride == 1 and before == after
+        self.expands = expansion != 1
         if self.expands:
-            self._expand_conv, self._bn0 = Same(before, wide, 1), _norm(wide)
-        self._depthwise_conv, self._bn1 = Same(wide, wide, kernel, stride, groups=wide), _norm(wide)
-        self._project_conv, self._bn2 = Same(wide, after, 1), _norm(after)
+            self._expand_conv = Same(before, wide, 1)
+            self._bn0 = _norm(wide)
+        self._depthwise_conv = Same(wide, wide, kernel, stride, groups=wide)
+        self._bn1 = _norm(wide)
+        self._project_conv = Same(wide, after, 1)
+        self._bn2 = _norm(after)
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu6(self._bn0(self._expand_conv(x))) if self.expands else x
@@ -62,14 +66,17 @@ class EfficientNetLite0(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self._conv_stem, self._bn0 = Same(3, 32, 3, 2), _norm(32)
-        blocks, before = [], 32
+        self._conv_stem = Same(3, 32, 3, 2)
+        self._bn0 = _norm(32)
+        blocks = []
+        before = 32
         for repeats, kernel, stride, expansion, after in STAGES:
             for i in range(repeats):
                 blocks.append(Block(before, after, kernel, stride if i == 0 else 1, expansion))
                 before = after
         self._blocks = nn.Sequential(*blocks)
-        self._conv_head, self._bn1 = Same(before, 1280, 1), _norm(1280)
+        self._conv_head = Same(before, 1280, 1)
+        self._bn1 = _norm(1280)
         self._fc = nn.Linear(1280, 1000)
 
     def features(self, x: Tensor) -> Tensor:

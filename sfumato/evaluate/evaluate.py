@@ -60,7 +60,8 @@ def evaluate(
     from sfumato.release import Release
     from sfumato.run.run import pick_device
 
-    device, progress = pick_device(device), progress or Silent()
+    device = pick_device(device)
+    progress = progress or Silent()
     chosen = check_metrics(metrics)
     names = check_classifiers(classifiers if classifiers is not None else default_classifiers(device))
     _check(protocol, seeds)
@@ -68,14 +69,34 @@ def evaluate(
     release = Release.load(release_folder)
     if len(release.images) < 2:
         raise InputError(f"{release_folder} has fewer than two images, which teach a classifier nothing.")
-    real = open_real(data, release.images, test=test, split=split, test_split=test_split, label=label, groups=groups,
-                     ledger=ledger, progress=_counted(progress))  # fmt: skip
-    asked = {"protocol": protocol, "classifiers": list(names), "metrics": list(chosen), "seeds": seeds,
-             "device": device, "reference": reference}  # fmt: skip
+    real = open_real(
+        data,
+        release.images,
+        test=test,
+        split=split,
+        test_split=test_split,
+        label=label,
+        groups=groups,
+        ledger=ledger,
+        progress=_counted(progress),
+    )
+    asked = {
+        "protocol": protocol,
+        "classifiers": list(names),
+        "metrics": list(chosen),
+        "seeds": seeds,
+        "device": device,
+        "reference": reference,
+    }
     work = _Work(release, real, names, seeds, protocol, device, progress, dict(recipes or {}))
     found = work.sections(chosen, reference, features, weights, attacks)
-    about = {"software": f"sfumato {__version__}", "settings": asked, "release": _about_release(release),
-             "data": _about_data(real), "touched": touched(real)}  # fmt: skip
+    about = {
+        "software": f"sfumato {__version__}",
+        "settings": asked,
+        "release": _about_release(release),
+        "data": _about_data(real),
+        "touched": touched(real),
+    }
     report = Report(about | found | {"seconds": work.seconds}, real.private, real.accesses, command)
     write(report, place)
     write_html(report, release, real, place)
@@ -86,11 +107,24 @@ class _Work:
     """The parts of one evaluation; networks trained on real data are shared between them."""
 
     def __init__(
-        self, release: Release, real: Real, names: Sequence[str], seeds: int, protocol: str, device: str,
-        progress: Silent, recipes: dict[str, Any],
-    ) -> None:  # fmt: skip
-        self.release, self.real, self.names, self.seeds = release, real, names, seeds
-        self.protocol, self.device, self.progress, self.recipes = protocol, device, progress, recipes
+        self,
+        release: Release,
+        real: Real,
+        names: Sequence[str],
+        seeds: int,
+        protocol: str,
+        device: str,
+        progress: Silent,
+        recipes: dict[str, Any],
+    ) -> None:
+        self.release = release
+        self.real = real
+        self.names = names
+        self.seeds = seeds
+        self.protocol = protocol
+        self.device = device
+        self.progress = progress
+        self.recipes = recipes
         self.seconds: dict[str, float] = {}
         self._kept: dict[str, Any] = {}
 
@@ -115,11 +149,17 @@ class _Work:
             self.seconds[name] = round(time.monotonic() - start, 1)
 
     def _utility(self, reference: bool) -> dict[str, Any]:
-        fake, real = self.release.images, self.real.train
+        fake = self.release.images
+        real = self.real.train
         synthetic = self._train(fake.pixels, fake.labels)
         on_real = self._train(real.pixels, real.labels, keep=self._kept)
-        made = {"synthetic": synthetic, "real": on_real, "reference": None, "gap_to_reference": None,
-                "gap_to_real": gaps(synthetic, on_real, "real minus synthetic")}  # fmt: skip
+        made = {
+            "synthetic": synthetic,
+            "real": on_real,
+            "reference": None,
+            "gap_to_reference": None,
+            "gap_to_real": gaps(synthetic, on_real, "real minus synthetic"),
+        }
         if reference:
             row = self._reference(len(fake))
             made |= {"reference": row, "gap_to_reference": gaps(synthetic, row, "DC-GAN minus synthetic")}
@@ -128,18 +168,34 @@ class _Work:
     def _train(self, pixels: np.ndarray, labels: np.ndarray, keep: dict[str, Any] | None = None) -> dict[str, Any]:
         test = self.real.test
         return utility(
-            pixels, labels, test.pixels, test.labels, classes=self.release.images.classes, classifiers=self.names,
-            seeds=self.seeds, protocol=self.protocol, device=self.device, groups=self.real.groups,
-            recipes=self.recipes, progress=self.progress, keep=keep,
-        )  # fmt: skip
+            pixels,
+            labels,
+            test.pixels,
+            test.labels,
+            classes=self.release.images.classes,
+            classifiers=self.names,
+            seeds=self.seeds,
+            protocol=self.protocol,
+            device=self.device,
+            groups=self.real.groups,
+            recipes=self.recipes,
+            progress=self.progress,
+            keep=keep,
+        )
 
     def _reference(self, count: int) -> dict[str, Any]:
         from sfumato.evaluate.reference import reference
 
         real = self.real.train
-        made = reference(real.pixels, real.labels, classes=len(self.release.images.classes), count=count,
-                         training=self.recipes.get("reference"), device=self.device,
-                         progress=self.progress)  # fmt: skip
+        made = reference(
+            real.pixels,
+            real.labels,
+            classes=len(self.release.images.classes),
+            count=count,
+            training=self.recipes.get("reference"),
+            device=self.device,
+            progress=self.progress,
+        )
         return self._train(*made) | {"trained_by": "a conditional DC-GAN on the real images, without privacy"}
 
     def _fidelity(self, features: Sequence[str] | None, weights: Mapping[str, str] | None) -> dict[str, Any]:
@@ -147,16 +203,26 @@ class _Work:
             from sfumato.evaluate.fidelity import fidelity
         except ImportError as error:
             return {"skipped": f"not available here ({error.name})"}
-        real, fake = self.real.train, self.release.images
+        real = self.real.train
+        fake = self.release.images
         spaces = list(features) if features is not None else _default_features(self.device)
         values: dict[str, Any] = {}
         skipped: dict[str, str] = {}
         for name in spaces:
             try:
-                values |= fidelity(real.pixels, real.labels, fake.pixels, fake.labels, features=[name],
-                                   classifier=self._judge() if name == "classifier" else None, device=self.device,
-                                   seed=0, progress=self.progress, weights=dict(weights or {}),
-                                   cache=real.public)  # fmt: skip
+                values |= fidelity(
+                    real.pixels,
+                    real.labels,
+                    fake.pixels,
+                    fake.labels,
+                    features=[name],
+                    classifier=self._judge() if name == "classifier" else None,
+                    device=self.device,
+                    seed=0,
+                    progress=self.progress,
+                    weights=dict(weights or {}),
+                    cache=real.public,
+                )
             except InputError as error:
                 if features is not None:
                     raise
@@ -168,12 +234,23 @@ class _Work:
         from sfumato.evaluate import stacked
         from sfumato.evaluate.networks import judge
 
-        real, test, fake = self.real.train, self.real.test, self.release.images
+        real = self.real.train
+        test = self.real.test
+        fake = self.release.images
         if "cnn" not in self._kept:
             self._kept["cnn"] = stacked.train(
-                "cnn", real.pixels, real.labels, test.pixels, test.labels, classes=len(fake.classes), seeds=[0],
-                device=self.device, recipe=self.recipes.get("cnn"), looks=1, progress=self.progress,
-            )  # fmt: skip
+                "cnn",
+                real.pixels,
+                real.labels,
+                test.pixels,
+                test.labels,
+                classes=len(fake.classes),
+                seeds=[0],
+                device=self.device,
+                recipe=self.recipes.get("cnn"),
+                looks=1,
+                progress=self.progress,
+            )
         kept = self._kept["cnn"]
         return judge(kept.network, "cnn", fake.pixels.shape[1:], len(fake.classes), 0, len(kept.logits))
 
@@ -183,15 +260,24 @@ class _Work:
             from sfumato.evaluate.attacks import attacks
         except ImportError as error:
             return {"skipped": f"not available here ({error.name})"}
-        train, test, alone = self.real.train, self.real.test, ~self.real.shared
+        train = self.real.train
+        test = self.real.test
+        alone = ~self.real.shared
         if min(len(train), alone.sum()) < FEWEST:
             return {"skipped": f"fewer than {FEWEST} test images are not training images too"}
         # Nobody said that the two parts are a random split of one set, so the result says what that may mean.
-        return dict(attacks(
-            self.release, (train.pixels, train.labels), (test.pixels[alone], test.labels[alone]),
-            kinds=kinds if kinds is not None else _default_attacks(self.device), exchangeable=False,
-            device=self.device, seed=0, progress=self.progress,
-        ))  # fmt: skip
+        return dict(
+            attacks(
+                self.release,
+                (train.pixels, train.labels),
+                (test.pixels[alone], test.labels[alone]),
+                kinds=kinds if kinds is not None else _default_attacks(self.device),
+                exchangeable=False,
+                device=self.device,
+                seed=0,
+                progress=self.progress,
+            )
+        )
 
 
 def _default_attacks(device: str) -> tuple[str, ...]:
@@ -225,8 +311,10 @@ def touched(real: Real) -> list[str]:
     """What this evaluation looked at, in sentences."""
     if not real.private:
         return [f"Everything was computed from public data ({real.test.name}); nothing private was touched."]
-    lines = ["This evaluation touched private images and added no noise: keep it inside, do not publish it.",
-             f"The training images of {real.train.name} were read."]  # fmt: skip
+    lines = [
+        "This evaluation touched private images and added no noise: keep it inside, do not publish it.",
+        f"The training images of {real.train.name} were read.",
+    ]
     if real.test.public:
         return lines
     times = "once" if real.accesses == 1 else f"{real.accesses} times, this one included"
@@ -237,17 +325,30 @@ def touched(real: Real) -> list[str]:
 
 
 def _about_release(release: Release) -> dict[str, Any]:
-    statement, images = release.statement, release.images
-    return {"method": statement["reproducibility"]["method"], "guarantee": statement["guarantee"],
-            "images": len(images), "shape": list(images.pixels.shape[1:]), "classes": list(images.classes)}  # fmt: skip
+    statement = release.statement
+    images = release.images
+    return {
+        "method": statement["reproducibility"]["method"],
+        "guarantee": statement["guarantee"],
+        "images": len(images),
+        "shape": list(images.pixels.shape[1:]),
+        "classes": list(images.classes),
+    }
 
 
 def _about_data(real: Real) -> dict[str, Any]:
     shared = int(real.shared.sum())
     warnings = [f"{shared} test images are training images too: accuracy on them is no test."] if shared else []
-    return {"train": real.train.name, "train_records": len(real.train),
-            "test": real.test.name, "test_records": len(real.test), "public": not real.private,
-            "accesses": real.accesses, "shared": shared, "warnings": warnings}  # fmt: skip
+    return {
+        "train": real.train.name,
+        "train_records": len(real.train),
+        "test": real.test.name,
+        "test_records": len(real.test),
+        "public": not real.private,
+        "accesses": real.accesses,
+        "shared": shared,
+        "warnings": warnings,
+    }
 
 
 def _counted(progress: Silent) -> Callable[[int, int, str], None]:

@@ -50,8 +50,14 @@ class Space:
         return made
 
 
-def space(name: str, shape: tuple[int, int, int], *, classifier: nn.Module | None = None,
-          weights: str | Path | None = None, device: str = "auto") -> Space:  # fmt: skip
+def space(
+    name: str,
+    shape: tuple[int, int, int],
+    *,
+    classifier: nn.Module | None = None,
+    weights: str | Path | None = None,
+    device: str = "auto",
+) -> Space:
     """The feature space of that name for images of `shape`; `classifier` is needed for the space of that name."""
     from sfumato.run.run import pick_device
 
@@ -86,11 +92,19 @@ def public_network(name: str, weights: str | Path | None = None, device: str = "
     from sfumato.evaluate.weights import efficientnet_file, fill, inception_file
 
     if name == "inception":
-        network, dim, prepare, batch = inception.InceptionV3(), 2048, inception.prepare, 32
-        path, note = inception_file(weights), "InceptionV3 as in pytorch-fid"
+        network = inception.InceptionV3()
+        dim = 2048
+        prepare = inception.prepare
+        batch = 32
+        path = inception_file(weights)
+        note = "InceptionV3 as in pytorch-fid"
     else:
-        network, dim, prepare, batch = efficientnet.EfficientNetLite0(), 1280, efficientnet.prepare, 64
-        path, note = efficientnet_file(weights), "FID-like: not comparable with published InceptionV3 numbers"
+        network = efficientnet.EfficientNetLite0()
+        dim = 1280
+        prepare = efficientnet.prepare
+        batch = 64
+        path = efficientnet_file(weights)
+        note = "FID-like: not comparable with published InceptionV3 numbers"
     import torch
 
     ready = fill(network, path).to(device, memory_format=torch.channels_last)

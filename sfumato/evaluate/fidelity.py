@@ -54,10 +54,12 @@ def fidelity(
     from sfumato.run.progress import Silent
     from sfumato.run.run import pick_device
 
-    device, progress = pick_device(device), progress or Silent()
+    device = pick_device(device)
+    progress = progress or Silent()
     wanted = check_names(features)
     limit = limit or LIMITS["cuda" if device.startswith("cuda") else "cpu"]
-    real, fake = _some(real, limit, seed), _some(fake, limit, seed)
+    real = _some(real, limit, seed)
+    fake = _some(fake, limit, seed)
     made: dict[str, Measured] = {}
     for name in wanted:
         where = space(name, real.shape[1:], classifier=classifier, weights=(weights or {}).get(name), device=device)
@@ -77,13 +79,16 @@ def _some(images: np.ndarray, limit: int, seed: int) -> np.ndarray:
     return np.asarray(images[np.sort(np.random.default_rng(seed).choice(len(images), limit, replace=False))])
 
 
-def compare(real: np.ndarray, fake: np.ndarray, where: Space, *, k: int = 3, device: str = "cpu",
-            seed: int = 0) -> dict[str, Measured]:  # fmt: skip
+def compare(
+    real: np.ndarray, fake: np.ndarray, where: Space, *, k: int = 3, device: str = "cpu", seed: int = 0
+) -> dict[str, Measured]:
     """All distances between two sets of rows of one space."""
     found = [fid(real, fake, device=device), kid(real, fake, device=device, seed=seed)]
     found += manifold(real, fake, k=k, device=device, seed=seed)
-    return {f"{m.name}/{where.name}": Measured(m.name, m.mean, m.low, m.high, m.values, _notes(m.note, where.note))
-            for m in found}  # fmt: skip
+    return {
+        f"{m.name}/{where.name}": Measured(m.name, m.mean, m.low, m.high, m.values, _notes(m.note, where.note))
+        for m in found
+    }
 
 
 def _notes(*notes: str) -> str:
@@ -138,9 +143,13 @@ class _Moments:
 
     def __call__(self, without: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean (from the centre) and covariance of all rows, or of all but one group."""
-        n, total, square = self.counts.sum(), self.sums.sum(0), self.squares.sum(0)
+        n = self.counts.sum()
+        total = self.sums.sum(0)
+        square = self.squares.sum(0)
         if without is not None:
-            n, total, square = n - self.counts[without], total - self.sums[without], square - self.squares[without]
+            n = n - self.counts[without]
+            total = total - self.sums[without]
+            square = square - self.squares[without]
         mean = total / n
         return mean, (square - n * np.outer(mean, mean)) / max(1, n - 1)
 
@@ -152,7 +161,8 @@ def fid(real: np.ndarray, fake: np.ndarray, *, groups: int = GROUPS, device: str
     """
     groups = min(groups, len(real) // 2, len(fake) // 2)
     centre = real.astype(np.float64).mean(0)
-    one, two = _Moments(real, centre, max(1, groups)), _Moments(fake, centre, max(1, groups))
+    one = _Moments(real, centre, max(1, groups))
+    two = _Moments(fake, centre, max(1, groups))
     whole = frechet(*one(), *two(), device=device)
     few = min(len(real), len(fake)) <= real.shape[1]
     note = f"{len(real)} real and {len(fake)} synthetic images" + (", fewer than dimensions" if few else "")
@@ -172,11 +182,14 @@ def kid(real: np.ndarray, fake: np.ndarray, *, block: int = 1000, device: str = 
     n = min(len(real), len(fake))
     size = max(2, min(block, n // 10))
     random = np.random.default_rng(seed)
-    one, two = random.permutation(len(real)), random.permutation(len(fake))
+    one = random.permutation(len(real))
+    two = random.permutation(len(fake))
     values = []
     for start in range(0, n - size + 1, size):
-        x, y = (torch.as_tensor(rows[order[start : start + size]]).to(device).to(precise(device))
-                for rows, order in ((real, one), (fake, two)))  # fmt: skip
+        x, y = (
+            torch.as_tensor(rows[order[start : start + size]]).to(device).to(precise(device))
+            for rows, order in ((real, one), (fake, two))
+        )
         values.append(float(_mmd(x, y)))
     return over_seeds("kid", values, note=f"{len(values)} blocks of {size}")
 
@@ -188,8 +201,9 @@ def _mmd(x: Any, y: Any) -> Any:
     return inside / (n * (n - 1)) - 2 * xy.mean()
 
 
-def manifold(real: np.ndarray, fake: np.ndarray, *, k: int = 3, k_density: int = 5, device: str = "cpu",
-             seed: int = 0) -> list[Measured]:  # fmt: skip
+def manifold(
+    real: np.ndarray, fake: np.ndarray, *, k: int = 3, k_density: int = 5, device: str = "cpu", seed: int = 0
+) -> list[Measured]:
     """Precision and recall (k-th neighbours), density and coverage (k_density-th, as in their paper).
 
     A real outlier has a wide ball, and what falls into it counts as precise: read precision with recall and coverage.
@@ -201,12 +215,16 @@ def manifold(real: np.ndarray, fake: np.ndarray, *, k: int = 3, k_density: int =
     deep = min(max(k, k_density), len(real) - 1, len(fake) - 1)
     if deep < 1:
         raise ValueError(f"Expected at least two images of each kind, found {len(real)} and {len(fake)}.")
-    k, k_density = min(k, deep), min(k_density, deep)
+    k = min(k, deep)
+    k_density = min(k_density, deep)
     radii_r, radii_f = (nearest(x, x, deep, device, skip_self=True)[0] ** 2 for x in (real, fake))
-    of_real, of_fake, wide = (torch.as_tensor(r[:, at - 1]).to(device)
-                              for r, at in ((radii_r, k), (radii_f, k), (radii_r, k_density)))  # fmt: skip
-    precise, recalled = torch.zeros(len(fake), dtype=torch.bool), torch.zeros(len(real), dtype=torch.bool)
-    held, covered = torch.zeros(len(fake)), torch.zeros(len(real), dtype=torch.bool)
+    of_real, of_fake, wide = (
+        torch.as_tensor(r[:, at - 1]).to(device) for r, at in ((radii_r, k), (radii_f, k), (radii_r, k_density))
+    )
+    precise = torch.zeros(len(fake), dtype=torch.bool)
+    recalled = torch.zeros(len(real), dtype=torch.bool)
+    held = torch.zeros(len(fake))
+    covered = torch.zeros(len(real), dtype=torch.bool)
     for f, r, squared in blocks(fake, real, device):
         precise[f] |= (squared <= of_real[r].to(squared)).any(1).cpu()
         recalled[r] |= (squared <= of_fake[f, None].to(squared)).any(0).cpu()
@@ -214,8 +232,10 @@ def manifold(real: np.ndarray, fake: np.ndarray, *, k: int = 3, k_density: int =
         held[f] += inside.sum(1).cpu()
         covered[r] |= inside.any(0).cpu()
     each = {"precision": precise, "recall": recalled, "density": held / k_density, "coverage": covered}
-    return [bootstrap_mean(name, x.double().numpy(), seed, f"k = {k if name in ('precision', 'recall') else k_density}")
-            for name, x in each.items()]  # fmt: skip
+    return [
+        bootstrap_mean(name, x.double().numpy(), seed, f"k = {k if name in ('precision', 'recall') else k_density}")
+        for name, x in each.items()
+    ]
 
 
 def bootstrap_mean(name: str, each: np.ndarray, seed: int = 0, note: str = "", times: int = 1000) -> Measured:
@@ -237,8 +257,13 @@ def inception_score(chances: np.ndarray, splits: int = 10, seed: int = 0) -> Mea
     splits = max(1, min(splits, len(chances) // 2))
     values = [_score(chances[part].astype(np.float64)) for part in np.array_split(order, splits)]
     spread = float(np.std(values))
-    return over_seeds("inception-score", values, low=1.0, high=float(chances.shape[1]),
-                      note=f"{splits} splits, standard deviation {spread:.3g}")  # fmt: skip
+    return over_seeds(
+        "inception-score",
+        values,
+        low=1.0,
+        high=float(chances.shape[1]),
+        note=f"{splits} splits, standard deviation {spread:.3g}",
+    )
 
 
 def _score(p: np.ndarray) -> float:

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from sfumato.evaluate.real import Part, Real
     from sfumato.types import Images
 
-EACH, MOST_CLASSES, LARGEST = 8, 40, 96
+EACH = 8
+MOST_CLASSES = 40
+LARGEST = 96
 MOSAIC = 8  # rows and columns
-NEIGHBOURS, SHOWN = 3, 10
+NEIGHBOURS = 3
+SHOWN = 10
 COMPARED = 200  # test images whose distance gives the scale
 
 
@@ -33,10 +36,13 @@ def address(pixels: np.ndarray) -> str:
 def class_rows(classes: Sequence[str], real: Part, fake: Images) -> list[dict[str, Any]]:
     """The first images of each class, real and synthetic."""
     return [
-        {"name": name} | {key: [address(x.pixels[i]) for i in np.flatnonzero(x.labels == at)[:EACH]]
-                          for key, x in (("real", real), ("synthetic", fake))}
+        {"name": name}
+        | {
+            key: [address(x.pixels[i]) for i in np.flatnonzero(x.labels == at)[:EACH]]
+            for key, x in (("real", real), ("synthetic", fake))
+        }
         for at, name in enumerate(classes[:MOST_CLASSES])
-    ]  # fmt: skip
+    ]
 
 
 def mosaic(pixels: np.ndarray, seed: int = 0, side: int = MOSAIC) -> list[str]:
@@ -66,9 +72,18 @@ def neighbours(real: Real, fake: Images, device: str = "cpu") -> dict[str, Any] 
     far, where = nearest(fake.pixels[first], real.train.pixels, NEIGHBOURS, device)
     usual = float(np.median(nearest(alone, real.train.pixels, 1, device)[0])) / root if len(alone) else None
     rows = [
-        {"name": fake.classes[fake.labels[i]], "synthetic": address(fake.pixels[i]),
-         "near": [{"picture": address(real.train.pixels[j]), "name": fake.classes[real.train.labels[j]],
-                   "distance": float(d) / root} for j, d in zip(where[row], far[row], strict=True)]}
+        {
+            "name": fake.classes[fake.labels[i]],
+            "synthetic": address(fake.pixels[i]),
+            "near": [
+                {
+                    "picture": address(real.train.pixels[j]),
+                    "name": fake.classes[real.train.labels[j]],
+                    "distance": float(d) / root,
+                }
+                for j, d in zip(where[row], far[row], strict=True)
+            ],
+        }
         for row, i in enumerate(first)
-    ]  # fmt: skip
+    ]
     return {"rows": rows, "usual": usual}

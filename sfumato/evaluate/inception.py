@@ -15,8 +15,14 @@ from torch.nn import functional as F
 class Unit(nn.Module):
     """Convolution, batch norm, ReLU."""
 
-    def __init__(self, before: int, after: int, kernel: int | tuple[int, int], stride: int = 1,
-                 padding: int | tuple[int, int] = 0) -> None:  # fmt: skip
+    def __init__(
+        self,
+        before: int,
+        after: int,
+        kernel: int | tuple[int, int],
+        stride: int = 1,
+        padding: int | tuple[int, int] = 0,
+    ) -> None:
         super().__init__()
         self.conv = nn.Conv2d(before, after, kernel, stride, padding, bias=False)
         self.bn = nn.BatchNorm2d(after, eps=1e-3)
@@ -111,8 +117,17 @@ class E(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         one, two = self.branch3x3_1(x), self.branch3x3dbl_2(self.branch3x3dbl_1(x))
         pooled = self.branch_pool(F.max_pool2d(x, 3, 1, 1) if self.maximum else average(x))
-        return torch.cat([self.branch1x1(x), self.branch3x3_2a(one), self.branch3x3_2b(one),
-                          self.branch3x3dbl_3a(two), self.branch3x3dbl_3b(two), pooled], 1)  # fmt: skip
+        return torch.cat(
+            [
+                self.branch1x1(x),
+                self.branch3x3_2a(one),
+                self.branch3x3_2b(one),
+                self.branch3x3dbl_3a(two),
+                self.branch3x3dbl_3b(two),
+                pooled,
+            ],
+            1,
+        )
 
 
 def _cross() -> tuple[Unit, Unit]:

@@ -54,11 +54,19 @@ class Apart(nn.Module):
         return x.reshape(len(x), self.seeds, -1).transpose(0, 1)
 
 
-def conv(seeds: int, inputs: int, outputs: int, size: int = 3, stride: int = 1, groups: int = 1, **options: int
-         ) -> nn.Conv2d:  # fmt: skip
+def conv(
+    seeds: int, inputs: int, outputs: int, size: int = 3, stride: int = 1, groups: int = 1, **options: int
+) -> nn.Conv2d:
     """A convolution for each seed, without bias, as normalisation follows it."""
-    return nn.Conv2d(seeds * inputs, seeds * outputs, size, stride, options.get("padding", size // 2),
-                     groups=seeds * groups, bias=bool(options.get("bias", 0)))  # fmt: skip
+    return nn.Conv2d(
+        seeds * inputs,
+        seeds * outputs,
+        size,
+        stride,
+        options.get("padding", size // 2),
+        groups=seeds * groups,
+        bias=bool(options.get("bias", 0)),
+    )
 
 
 def cnn(seeds: int, shape: Shape, classes: int) -> nn.Module:
@@ -68,11 +76,19 @@ def cnn(seeds: int, shape: Shape, classes: int) -> nn.Module:
     left = [_left(side, pad) for side in sides]
     # Pooling before the ReLU gives the same values at a quarter of the cost.
     return nn.Sequential(
-        conv(seeds, channels, 32, padding=pad, bias=1), nn.MaxPool2d(2), nn.ReLU(),
-        conv(seeds, 32, 64, padding=pad, bias=1), nn.MaxPool2d(2), nn.ReLU(),
-        conv(seeds, 64, 64, padding=pad, bias=1), nn.ReLU(),
-        Apart(seeds), Dense(seeds, 64 * math.prod(left), 64), nn.ReLU(), Dense(seeds, 64, classes),
-    )  # fmt: skip
+        conv(seeds, channels, 32, padding=pad, bias=1),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        conv(seeds, 32, 64, padding=pad, bias=1),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        conv(seeds, 64, 64, padding=pad, bias=1),
+        nn.ReLU(),
+        Apart(seeds),
+        Dense(seeds, 64 * math.prod(left), 64),
+        nn.ReLU(),
+        Dense(seeds, 64, classes),
+    )
 
 
 def _left(side: int, pad: int) -> int:
@@ -84,9 +100,13 @@ def _left(side: int, pad: int) -> int:
 def mlp(seeds: int, shape: Shape, classes: int) -> nn.Module:
     """Two hidden layers."""
     return nn.Sequential(
-        Apart(seeds), Dense(seeds, math.prod(shape), 512), nn.ReLU(), Dense(seeds, 512, 256), nn.ReLU(),
+        Apart(seeds),
+        Dense(seeds, math.prod(shape), 512),
+        nn.ReLU(),
+        Dense(seeds, 512, 256),
+        nn.ReLU(),
         Dense(seeds, 256, classes),
-    )  # fmt: skip
+    )
 
 
 def logreg(seeds: int, shape: Shape, classes: int) -> nn.Module:
@@ -99,7 +119,10 @@ class Block(nn.Module):
 
     def __init__(self, before: nn.Module, inner: nn.Module, short: nn.Module, after: nn.Module) -> None:
         super().__init__()
-        self.before, self.inner, self.short, self.after = before, inner, short, after
+        self.before = before
+        self.inner = inner
+        self.short = short
+        self.after = after
 
     def forward(self, x: Tensor) -> Tensor:
         ready = self.before(x)
@@ -129,9 +152,13 @@ def _wide(s: int, a: int, b: int, stride: int) -> Block:
 def _split(s: int, a: int, b: int, stride: int) -> Block:
     half = b // 2
     inner = nn.Sequential(
-        conv(s, a, half, 1), _active(s, half), conv(s, half, half, 3, stride, groups=8), _active(s, half),
-        conv(s, half, b, 1), _norm(s, b),
-    )  # fmt: skip
+        conv(s, a, half, 1),
+        _active(s, half),
+        conv(s, half, half, 3, stride, groups=8),
+        _active(s, half),
+        conv(s, half, b, 1),
+        _norm(s, b),
+    )
     return Block(nn.Identity(), inner, _short(s, a, b, stride, True), nn.ReLU())
 
 
@@ -143,9 +170,15 @@ def _short(s: int, a: int, b: int, stride: int, normed: bool) -> nn.Module:
 
 
 def _stages(
-    seeds: int, shape: Shape, classes: int, stem: int, widths: Sequence[int], depth: int,
-    block: Callable[[int, int, int, int], Block], activated: bool,
-) -> nn.Module:  # fmt: skip
+    seeds: int,
+    shape: Shape,
+    classes: int,
+    stem: int,
+    widths: Sequence[int],
+    depth: int,
+    block: Callable[[int, int, int, int], Block],
+    activated: bool,
+) -> nn.Module:
     """Stem, three stages of which two halve the image, mean over the image, dense."""
     first = 2 if min(shape[1:]) >= LARGE else 1
     layers: list[nn.Module] = [conv(seeds, shape[0], stem, 3, first)]
@@ -177,8 +210,13 @@ def resnext(seeds: int, shape: Shape, classes: int) -> nn.Module:
 
 
 NETWORKS: dict[str, Callable[[int, Shape, int], nn.Module]] = {
-    "cnn": cnn, "mlp": mlp, "logreg": logreg, "resnet": resnet, "wrn": wrn, "resnext": resnext,
-}  # fmt: skip
+    "cnn": cnn,
+    "mlp": mlp,
+    "logreg": logreg,
+    "resnet": resnet,
+    "wrn": wrn,
+    "resnext": resnext,
+}
 
 
 def build(name: str, shape: Shape, classes: int, seeds: Sequence[int]) -> nn.Module:
@@ -210,7 +248,8 @@ class Judge(nn.Module):
 
     def __init__(self, net: nn.Sequential) -> None:
         super().__init__()
-        self.body, self.head = net[:-1], net[-1]
+        self.body = net[:-1]
+        self.head = net[-1]
 
     def features(self, x: Tensor) -> Tensor:
         """(B, C, H, W) in [0, 1] -> (B, width)."""

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
     from sfumato.release import Release
 
-METHOD, CROSSING, FORMAT = "publish-accuracy", "accuracy", "sfumato-accuracy/1"
+METHOD = "publish-accuracy"
+CROSSING = "accuracy"
+FORMAT = "sfumato-accuracy/1"
 VOTE = Ballot(1, low=0)
 Finish = Callable[[Tensor, dict[str, Any]], dict[str, Any]]  # what is said of two counts under a statement
 
@@ -71,7 +73,8 @@ def publish_accuracy(
     from sfumato.release import Release, ensure_free
     from sfumato.run.run import pick_device
 
-    device, progress = pick_device(device), progress or Silent()
+    device = pick_device(device)
+    progress = progress or Silent()
     place = ensure_free(check_place(release_folder, out, "accuracy"))
     release = Release.load(release_folder)
     with open_test(data, release.images, test=test, test_split=test_split, label=label, person=person) as box:
@@ -81,22 +84,37 @@ def publish_accuracy(
         matched(np.empty((0, *box.spec.shape), np.uint8), release.images, box.spec)
         net = _train(release.images, seed, device, recipe, progress)
         query = _query(net, numbers, release.images)
-        found = _cross(box, plan, query, device, ledger, place,
-                       lambda counts, statement: _found(counts, plan, statement, release))  # fmt: skip
+        found = _cross(
+            box, plan, query, device, ledger, place, lambda counts, statement: _found(counts, plan, statement, release)
+        )
     return found | {"out": str(place)}
 
 
 def _plan(spec: DataSpec, budget: Budget, folder: str | Path, seed: int) -> Plan:
     settings = {"classifier": "cnn", "seed": seed, "release": Path(folder).resolve().name}
-    return within(budget, lambda noise: Plan(METHOD, settings, spec, budget, {CROSSING: crossing(VOTE, noise)},
-                                             labels={"kind": "none", "weights": None}))  # fmt: skip
+    return within(
+        budget,
+        lambda noise: Plan(
+            METHOD, settings, spec, budget, {CROSSING: crossing(VOTE, noise)}, labels={"kind": "none", "weights": None}
+        ),
+    )
 
 
 def _train(images: Images, seed: int, device: str, recipe: Any, progress: Silent) -> nn.Module:
     """The CNN on synthetic images alone; a few of them stand in for test images, whose accuracy nobody asks for."""
-    trained = stacked.train("cnn", images.pixels, images.labels, images.pixels[:1], images.labels[:1],
-                            classes=len(images.classes), seeds=[seed], device=device, recipe=recipe, looks=1,
-                            progress=progress)  # fmt: skip
+    trained = stacked.train(
+        "cnn",
+        images.pixels,
+        images.labels,
+        images.pixels[:1],
+        images.labels[:1],
+        classes=len(images.classes),
+        seeds=[seed],
+        device=device,
+        recipe=recipe,
+        looks=1,
+        progress=progress,
+    )
     assert trained.network is not None
     return judge(trained.network, "cnn", images.pixels.shape[1:], len(images.classes), 0, 1)
 
@@ -114,9 +132,14 @@ def _query(net: nn.Module, numbers: np.ndarray, like: Images) -> BoundedSum:
 
 
 def _cross(
-    box: PrivateImages, plan: Plan, query: BoundedSum, device: str, ledger: str | Path | None, place: Path,
+    box: PrivateImages,
+    plan: Plan,
+    query: BoundedSum,
+    device: str,
+    ledger: str | Path | None,
+    place: Path,
     finish: Finish,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Reserve, cross once, write, commit, as every run does; but so short a run cannot be resumed."""
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.ledger import Ledger
@@ -147,7 +170,8 @@ def _rehearsed(plan: Plan, query: BoundedSum, device: str, finish: Finish) -> No
     run = Run(device=device)
     with trying(plan, device, run.microbatch), elsewhere() as folder:
         stage = Stage(plan, run)
-        counts, statement = stage.release(CROSSING, query), _statement(plan, stage.noise.source, None)
+        counts = stage.release(CROSSING, query)
+        statement = _statement(plan, stage.noise.source, None)
         _write(folder, finish(counts.cpu(), statement), statement)
 
 
@@ -155,23 +179,30 @@ def _statement(plan: Plan, source: str, others: dict[str, Any] | None) -> dict[s
     from sfumato.release import make_statement
 
     return make_statement(
-        plan.to_json(), released=["two noisy counts of test images, guessed wrong and right"], account=others,
-        noise={"source": source, "sampler": "exact discrete Gaussian"}, public_data=None, audit=None,
+        plan.to_json(),
+        released=["two noisy counts of test images, guessed wrong and right"],
+        account=others,
+        noise={"source": source, "sampler": "exact discrete Gaussian"},
+        public_data=None,
+        audit=None,
         tuning="not charged: the classifier has one fixed schedule; no other was tried on the private data",
         version=__version__,
-    )  # fmt: skip
+    )
 
 
 def _found(counts: Tensor, plan: Plan, statement: dict[str, Any], release: Release) -> dict[str, Any]:
     wrong, right = (float(x) for x in counts)
-    sigma, spec = plan.crossings[CROSSING].mechanism.std(VOTE), plan.data
+    sigma = plan.crossings[CROSSING].mechanism.std(VOTE)
+    spec = plan.data
     if spec.count_public:
-        value, spread = (right + spec.records - wrong) / (2 * spec.records), sigma / (spec.records * math.sqrt(2))
+        value = (right + spec.records - wrong) / (2 * spec.records)
+        spread = sigma / (spec.records * math.sqrt(2))
     else:
         total = max(right + wrong, 1.0)
         value = right / total
         spread = sigma * math.hypot(value, 1 - value) / total
-    low, high = value - 1.96 * spread, value + 1.96 * spread
+    low = value - 1.96 * spread
+    high = value + 1.96 * spread
     return {
         "format": FORMAT,
         "accuracy": min(1.0, max(0.0, value)),
@@ -200,8 +231,11 @@ def _write(place: Path, found: dict[str, Any], statement: dict[str, Any]) -> dic
     from sfumato.release.content import text_problem
     from sfumato.release.gate import json_rule, rule
 
-    rules = (json_rule("accuracy.json", schema.ACCURACY), json_rule("privacy.json", schema.STATEMENT),
-             rule(r"PRIVACY\.md", text_problem))  # fmt: skip
+    rules = (
+        json_rule("accuracy.json", schema.ACCURACY),
+        json_rule("privacy.json", schema.STATEMENT),
+        rule(r"PRIVACY\.md", text_problem),
+    )
     with appearing(place, rules) as gate:
         gate.json("privacy.json", statement)
         gate.write("PRIVACY.md", to_markdown(statement))

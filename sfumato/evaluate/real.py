@@ -61,9 +61,17 @@ class Real:
 
 
 def open_real(
-    data: Any, like: Images, *, test: Any = None, split: str = "train", test_split: str = "test",
-    label: str | None = None, groups: Any = None, ledger: str | Path | None = None, progress: Any = None,
-) -> Real:  # fmt: skip
+    data: Any,
+    like: Images,
+    *,
+    test: Any = None,
+    split: str = "train",
+    test_split: str = "test",
+    label: str | None = None,
+    groups: Any = None,
+    ledger: str | Path | None = None,
+    progress: Any = None,
+) -> Real:
     """Read the real images in the shape of the release `like`, and count the access to a private test set.
 
     `test` names a set of its own; otherwise the test split of `data` is read. `groups` is a column of the test set's
@@ -75,7 +83,8 @@ def open_real(
     with _opened(data, split=split, **options) as box:
         train = _part(box, like)
     with _test_box(data, test, test_split, options) as box:
-        part, name = _part(box, like), account_name(box)
+        part = _part(box, like)
+        name = account_name(box)
     marks = _groups(groups, len(part), lambda column: _test_box(data, test, test_split, options | {"label": column}))
     count = 0 if part.public else count_access(name, ledger)
     return Real(train, part, marks, count)
@@ -87,8 +96,16 @@ def fitting(like: Images) -> dict[str, Any]:
     return {"size": width if width == height else None, "grey": channels == 1}
 
 
-def open_test(data: Any, like: Images, *, test: Any = None, test_split: str = "test", label: str | None = None,
-              person: str | None = None, progress: Any = None) -> AbstractContextManager[PrivateImages]:  # fmt: skip
+def open_test(
+    data: Any,
+    like: Images,
+    *,
+    test: Any = None,
+    test_split: str = "test",
+    label: str | None = None,
+    person: str | None = None,
+    progress: Any = None,
+) -> AbstractContextManager[PrivateImages]:
     """The closed box of the test set alone, for a release through the barrier."""
     options = {"label": label, "person": person, "progress": progress}
     return _test_box(data, test, test_split, options | fitting(like))
@@ -138,8 +155,10 @@ def matched(pixels: np.ndarray, like: Images, spec: DataSpec) -> np.ndarray:
         pixels = np.repeat(pixels, 3, axis=1)
     if pixels.shape[1:] != shape:
         sizes = ["x".join(map(str, s)) for s in (pixels.shape[1:], shape)]
-        raise InputError(f"{spec.name} has images of {sizes[0]} and the release of {sizes[1]}; "
-                         "give the data that the release was made from.")  # fmt: skip
+        raise InputError(
+            f"{spec.name} has images of {sizes[0]} and the release of {sizes[1]}; "
+            "give the data that the release was made from."
+        )
     return pixels
 
 
@@ -147,8 +166,10 @@ def class_numbers(spec: DataSpec, like: Images) -> np.ndarray:
     """For each class of the data, its number in the release."""
     known = {name: at for at, name in enumerate(like.classes)}
     if unknown := [name for name in spec.classes if name not in known]:
-        raise InputError(f"{spec.name} has the class '{unknown[0]}', which the release does not know; "
-                         "give the data that the release was made from, or choose with --label.")  # fmt: skip
+        raise InputError(
+            f"{spec.name} has the class '{unknown[0]}', which the release does not know; "
+            "give the data that the release was made from, or choose with --label."
+        )
     return np.array([known[name] for name in spec.classes], np.int64)
 
 

@@ -37,14 +37,20 @@ class Generator(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], classes: int, latent: int, width: int) -> None:
         super().__init__()
-        self.shape, self.classes, self.latent = shape, classes, latent
+        self.shape = shape
+        self.classes = classes
+        self.latent = latent
         self.coarse = (math.ceil(shape[1] / 4), math.ceil(shape[2] / 4))
         self.start = nn.Linear(latent + classes, 2 * width * math.prod(self.coarse))
         self.body = nn.Sequential(
-            nn.BatchNorm2d(2 * width), nn.ReLU(),
-            nn.ConvTranspose2d(2 * width, width, 4, 2, 1), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.ConvTranspose2d(width, shape[0], 4, 2, 1), nn.Tanh(),
-        )  # fmt: skip
+            nn.BatchNorm2d(2 * width),
+            nn.ReLU(),
+            nn.ConvTranspose2d(2 * width, width, 4, 2, 1),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.ConvTranspose2d(width, shape[0], 4, 2, 1),
+            nn.Tanh(),
+        )
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         condition = F.one_hot(labels, self.classes).to(z)
@@ -58,12 +64,15 @@ class Discriminator(nn.Module):
     def __init__(self, shape: tuple[int, int, int], classes: int, width: int) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(shape[0], width, 4, 2, 1), nn.LeakyReLU(0.2),
-            nn.utils.parametrizations.spectral_norm(nn.Conv2d(width, 2 * width, 4, 2, 1)), nn.LeakyReLU(0.2),
+            nn.Conv2d(shape[0], width, 4, 2, 1),
+            nn.LeakyReLU(0.2),
+            nn.utils.parametrizations.spectral_norm(nn.Conv2d(width, 2 * width, 4, 2, 1)),
+            nn.LeakyReLU(0.2),
             nn.Flatten(),
-        )  # fmt: skip
+        )
         size = 2 * width * (shape[1] // 4) * (shape[2] // 4)
-        self.score, self.label = nn.Linear(size, 1), nn.Embedding(classes, size)
+        self.score = nn.Linear(size, 1)
+        self.label = nn.Embedding(classes, size)
         nn.init.normal_(self.label.weight, std=1 / math.sqrt(size))
 
     def forward(self, x: Tensor, labels: Tensor) -> Tensor:
@@ -72,11 +81,19 @@ class Discriminator(nn.Module):
 
 
 def reference(
-    pixels: np.ndarray, labels: np.ndarray, *, classes: int, count: int, seed: int = 0, device: str = "cpu",
-    training: Training | None = None, progress: Silent | None = None,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    pixels: np.ndarray,
+    labels: np.ndarray,
+    *,
+    classes: int,
+    count: int,
+    seed: int = 0,
+    device: str = "cpu",
+    training: Training | None = None,
+    progress: Silent | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """Images (uint8) and labels, uniform over the classes there are, of a non-private DC-GAN. Internal."""
-    training, progress = training or Training(), progress or Silent()
+    training = training or Training()
+    progress = progress or Silent()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         shape = tuple(map(int, pixels.shape[1:]))
@@ -88,16 +105,24 @@ def reference(
 
 
 def _play(
-    maker: Generator, critic: Discriminator, pixels: np.ndarray, labels: np.ndarray, training: Training, device: str,
+    maker: Generator,
+    critic: Discriminator,
+    pixels: np.ndarray,
+    labels: np.ndarray,
+    training: Training,
+    device: str,
     progress: Silent,
-) -> None:  # fmt: skip
-    adam = [torch.optim.Adam(net.parameters(), training.rate, betas=(0.5, 0.999), fused=True)
-            for net in (maker, critic)]  # fmt: skip
-    data, marks = torch.from_numpy(np.ascontiguousarray(pixels)).to(device), torch.from_numpy(labels).to(device)
+) -> None:
+    adam = [
+        torch.optim.Adam(net.parameters(), training.rate, betas=(0.5, 0.999), fused=True) for net in (maker, critic)
+    ]
+    data = torch.from_numpy(np.ascontiguousarray(pixels)).to(device)
+    marks = torch.from_numpy(labels).to(device)
     progress.start("reference", training.steps)
     for step in range(training.steps):
         rows = torch.randint(len(data), (training.batch,)).to(device)
-        real, own = data[rows].float().div_(127.5).sub_(1), marks[rows]
+        real = data[rows].float().div_(127.5).sub_(1)
+        own = marks[rows]
         fake = maker(torch.randn(training.batch, training.latent).to(device), own)
         # The non-saturating loss of the original GAN, once for each player.
         loss = F.softplus(-critic(real, own)).mean() + F.softplus(critic(fake.detach(), own)).mean()

@@ -33,18 +33,29 @@ def make_html(report: Report, release: Release, real: Real) -> str:
     """The page. It loads nothing from anywhere, and runs no script."""
     from sfumato.evaluate import grids
 
-    found, statement, fake = report.to_json()["sections"], release.statement, release.images
+    found = report.to_json()["sections"]
+    statement = release.statement
+    fake = release.images
     device = found["settings"]["device"]
     return render(
-        "report.html.j2", s=statement, about=found, private=report.touches_private, command=report.command,
+        "report.html.j2",
+        s=statement,
+        about=found,
+        private=report.touches_private,
+        command=report.command,
         lead=words.lead_words(found),
-        plain=_plain_words(found, statement, report.touches_private), figures=_figures(found, statement),
-        rows=grids.class_rows(fake.classes, real.train, fake), hidden=max(0, len(fake.classes) - grids.MOST_CLASSES),
+        plain=_plain_words(found, statement, report.touches_private),
+        figures=_figures(found, statement),
+        rows=grids.class_rows(fake.classes, real.train, fake),
+        hidden=max(0, len(fake.classes) - grids.MOST_CLASSES),
         mosaics=[("real", grids.mosaic(real.train.pixels)), ("synthetic", grids.mosaic(fake.pixels))],
-        near=grids.neighbours(real, fake, device), small=max(fake.pixels.shape[2:]) < 64,
-        utility=_utility(found), fidelity=_fidelity(found), attacks=_attacks(found),
+        near=grids.neighbours(real, fake, device),
+        small=max(fake.pixels.shape[2:]) < 64,
+        utility=_utility(found),
+        fidelity=_fidelity(found),
+        attacks=_attacks(found),
         curve=curve_svg(statement["guarantee"]),
-    )  # fmt: skip
+    )
 
 
 def write_page(path: Path, text: str, private: bool) -> Path:
@@ -66,10 +77,23 @@ def write_page(path: Path, text: str, private: bool) -> Path:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    made = Environment(loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True,
-                       undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # fmt: skip
-    made.globals |= {"show": show, "eps": epsilon, "one_in": one_in, "rate": words.rate, "spread": words.spread,
-                     "interval": words.interval, "number": words.number, "many": words.many}  # fmt: skip
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {
+        "show": show,
+        "eps": epsilon,
+        "one_in": one_in,
+        "rate": words.rate,
+        "spread": words.spread,
+        "interval": words.interval,
+        "number": words.number,
+        "many": words.many,
+    }
     return made
 
 
@@ -89,12 +113,15 @@ def _plain_words(found: Mapping[str, Any], statement: Mapping[str, Any], private
 
 def _figures(found: Mapping[str, Any], statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """A few numbers for the head of the page."""
-    given, made = statement["guarantee"], []
+    given = statement["guarantee"]
+    made = []
     if "utility" in found:
         name = words.best(found["utility"]["synthetic"])
         ours, real = (found["utility"][key]["classifiers"][name]["fixed"]["mean"] for key in ("synthetic", "real"))
-        made += [(words.rate(ours), f"of real test images named rightly ({name}, trained on synthetic images)"),
-                 (words.rate(real), "trained on the real images")]  # fmt: skip
+        made += [
+            (words.rate(ours), f"of real test images named rightly ({name}, trained on synthetic images)"),
+            (words.rate(real), "trained on the real images"),
+        ]
     made.append((f"ε = {epsilon(given['epsilon'])}", f"at δ = {show(given['delta'])}, one {given['unit']}"))
     values = (found.get("fidelity") or {}).get("values") or {}
     fid = next((key for key in values if key.startswith("fid/")), None)
@@ -107,14 +134,24 @@ def _utility(found: Mapping[str, Any]) -> dict[str, Any] | None:
     """What the page says of classifiers; pictures are of the best one."""
     if "utility" not in found:
         return None
-    section, classes = found["utility"], found["release"]["classes"]
-    ours, name = section["synthetic"], words.best(section["synthetic"])
-    row, real = ours["classifiers"][name], section["real"]["classifiers"][name]
+    section = found["utility"]
+    classes = found["release"]["classes"]
+    ours = section["synthetic"]
+    name = words.best(section["synthetic"])
+    row = ours["classifiers"][name]
+    real = section["real"]["classifiers"][name]
     groups = {n: r["groups"] for n, r in ours["classifiers"].items() if r["groups"]}
     named = [(c, row["per_class"][c], real["per_class"][c]) for c in classes if row["per_class"].get(c)]
-    return {**section, "best": name, "row": row, "per_class": named[:40], "groups": groups,
-            "paper": found["settings"]["protocol"] == "paper", "protocol": ours["protocol_means"],
-            "confusion": _confusion(row["confusion"], classes)}  # fmt: skip
+    return {
+        **section,
+        "best": name,
+        "row": row,
+        "per_class": named[:40],
+        "groups": groups,
+        "paper": found["settings"]["protocol"] == "paper",
+        "protocol": ours["protocol_means"],
+        "confusion": _confusion(row["confusion"], classes),
+    }
 
 
 def _confusion(counts: Any, classes: list[str]) -> dict[str, Any]:

@@ -39,16 +39,22 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; numbers that are not finite become null."""
-        return {"format": FORMAT, "touches_private": self.touches_private, "accesses": self.accesses,
-                "command": self.command, "sections": plain(self.sections)}  # fmt: skip
+        return {
+            "format": FORMAT,
+            "touches_private": self.touches_private,
+            "accesses": self.accesses,
+            "command": self.command,
+            "sections": plain(self.sections),
+        }
 
     def text(self) -> str:
         """The report as JSON text."""
         return json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n"
 
 
-def over_seeds(name: str, values: Sequence[float], *, low: float = -math.inf, high: float = math.inf,
-               note: str = "") -> Measured:  # fmt: skip
+def over_seeds(
+    name: str, values: Sequence[float], *, low: float = -math.inf, high: float = math.inf, note: str = ""
+) -> Measured:
     """Mean and 95 % t interval over independent repetitions, cut to the range [low, high] of the number.
 
     One repetition says nothing about the spread: the interval is then the whole range.

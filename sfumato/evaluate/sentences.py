@@ -54,8 +54,10 @@ def interval(found: Mapping[str, Any], digits: int = 3, percent: bool = False) -
     """The 95 % interval; one repetition has none, and one without an end is open."""
     if len(found["values"]) == 1:
         return "one seed"
-    low, high = (("∞" if v is None else f"{100 * v:.1f}" if percent else number(v, digits))
-                 for v in (found["low"], found["high"]))  # fmt: skip
+    low, high = (
+        ("∞" if v is None else f"{100 * v:.1f}" if percent else number(v, digits))
+        for v in (found["low"], found["high"])
+    )
     return f"{low} to {high}"
 
 
@@ -72,12 +74,17 @@ def best(trained: Mapping[str, Any]) -> str:
 
 def measured_words(found: Mapping[str, Any]) -> list[str]:
     """What was measured."""
-    release, data = found["release"], found["data"]
-    words = [f"{many(release['images'], 'synthetic image')}, made by {release['method']}, "
-             f"were held against {many(data['train_records'], 'real image')} of {data['train']}."]  # fmt: skip
+    release = found["release"]
+    data = found["data"]
+    words = [
+        f"{many(release['images'], 'synthetic image')}, made by {release['method']}, "
+        f"were held against {many(data['train_records'], 'real image')} of {data['train']}."
+    ]
     if "utility" in found:
-        words.append("Programs that learn to tell the classes apart were trained on the synthetic images, then asked "
-                     f"about {many(data['test_records'], 'real image')} kept aside for testing.")  # fmt: skip
+        words.append(
+            "Programs that learn to tell the classes apart were trained on the synthetic images, then asked "
+            f"about {many(data['test_records'], 'real image')} kept aside for testing."
+        )
     if _is_there(found, "attacks"):
         words.append("Attackers who know real images tried to tell which of them the release was made from.")
     return words
@@ -92,9 +99,11 @@ def useful_words(found: Mapping[str, Any]) -> list[str]:
     ours, real = (utility[key]["classifiers"][name]["fixed"] for key in ("synthetic", "real"))
     chance = 1 / len(found["release"]["classes"])
     tried = many(len(utility["synthetic"]["classifiers"]), "classifier")
-    words = [f"The best of {tried}, {name}, names the right class for {rate(ours['mean'])} of the real test "
-             "images. Trained on the real images it reaches "
-             f"{rate(real['mean'])}; guessing gives {rate(chance)}."]  # fmt: skip
+    words = [
+        f"The best of {tried}, {name}, names the right class for {rate(ours['mean'])} of the real test "
+        "images. Trained on the real images it reaches "
+        f"{rate(real['mean'])}; guessing gives {rate(chance)}."
+    ]
     return [*words, _worth(ours["mean"], real["mean"], chance)]
 
 
@@ -128,23 +137,32 @@ def private_words(statement: Mapping[str, Any], found: Mapping[str, Any]) -> lis
     section = found["attacks"]
     tried = [row for row in section["attacks"].values() if row.get("auc")]
     if section["above"]:
-        return [*words, f"{many(len(section['above']), 'attack')} did better than the guarantee allows "
-                f"({', '.join(section['above'])}): do not publish this release before that is explained."]  # fmt: skip
+        return [
+            *words,
+            f"{many(len(section['above']), 'attack')} did better than the guarantee allows "
+            f"({', '.join(section['above'])}): do not publish this release before that is explained.",
+        ]
     if not tried or not section["ceiling"]:
         return [*words, "Attacks were tried, but there is no guarantee to hold them against."]
     most = max(row["auc"]["mean"] for row in tried)
-    return [*words, f"{many(len(tried), 'attack')} did no better than the guarantee allows, beyond chance: the "
-            f"strongest has an AUC of {number(most)}, where 0.5 is guessing and at most "
-            f"{number(section['ceiling']['auc'])} is possible. "
-            "A weak attack proves nothing; the guarantee does."]  # fmt: skip
+    return [
+        *words,
+        f"{many(len(tried), 'attack')} did no better than the guarantee allows, beyond chance: the "
+        f"strongest has an AUC of {number(most)}, where 0.5 is guessing and at most "
+        f"{number(section['ceiling']['auc'])} is possible. "
+        "A weak attack proves nothing; the guarantee does.",
+    ]
 
 
 def contained_words(found: Mapping[str, Any], private: bool) -> list[str]:
     """What on the page is private."""
     if not private:
         return [f"Nothing private: {found['data']['train']} is a public set, and so are its images below."]
-    return ["This page shows real images of the private data.", "Its numbers were computed from them without noise.",
-            *found["touched"]]  # fmt: skip
+    return [
+        "This page shows real images of the private data.",
+        "Its numbers were computed from them without noise.",
+        *found["touched"],
+    ]
 
 
 def _is_there(found: Mapping[str, Any], name: str) -> bool:

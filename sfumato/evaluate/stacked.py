@@ -55,18 +55,29 @@ class Trained:
 
 
 def train(
-    name: str, pixels: np.ndarray, labels: np.ndarray, test_pixels: np.ndarray, test_labels: np.ndarray, *,
-    classes: int, seeds: Sequence[int], device: str = "cpu", recipe: Recipe | None = None,
-    looks: int = LOOKS, progress: Silent | None = None,
-) -> Trained:  # fmt: skip
+    name: str,
+    pixels: np.ndarray,
+    labels: np.ndarray,
+    test_pixels: np.ndarray,
+    test_labels: np.ndarray,
+    *,
+    classes: int,
+    seeds: Sequence[int],
+    device: str = "cpu",
+    recipe: Recipe | None = None,
+    looks: int = LOOKS,
+    progress: Silent | None = None,
+) -> Trained:
     """Train one network for all seeds at once on uint8 images (n, channels, height, width); test as it goes."""
-    recipe, progress = recipe or RECIPES[name], progress or Silent()
+    recipe = recipe or RECIPES[name]
+    progress = progress or Silent()
     shape = tuple(map(int, pixels.shape[1:]))
     net = build(name, shape, classes, seeds).to(device, memory_format=torch.channels_last)
     data = _on_device(pixels, labels, device)
     test = _on_device(test_pixels, test_labels, device)
     marks = {round(recipe.steps * (look + 1) / looks) for look in range(looks)} | {recipe.steps}
-    accuracies, logits = [], np.empty(0)
+    accuracies = []
+    logits = np.empty(0)
     progress.start(name, recipe.steps)
     with _fast(device):
         for done in _fit(net, data, seeds, recipe, device):
@@ -131,7 +142,8 @@ def predict(net: nn.Module, pixels: Tensor | np.ndarray, seeds: int, device: str
     """Logits (seeds, n, classes) of uint8 images, in float32."""
     pixels = torch.as_tensor(pixels)
     net.eval()
-    found, chunk = [], CHUNK["cuda" if device.startswith("cuda") else "cpu"]
+    found = []
+    chunk = CHUNK["cuda" if device.startswith("cuda") else "cpu"]
     for start in range(0, len(pixels), chunk):
         part = pixels[start : start + chunk].to(device)
         with _autocast(device):
@@ -140,8 +152,10 @@ def predict(net: nn.Module, pixels: Tensor | np.ndarray, seeds: int, device: str
 
 
 def _on_device(pixels: np.ndarray, labels: np.ndarray, device: str) -> tuple[Tensor, Tensor]:
-    return (torch.from_numpy(np.ascontiguousarray(pixels)).to(device),
-            torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64)).to(device))  # fmt: skip
+    return (
+        torch.from_numpy(np.ascontiguousarray(pixels)).to(device),
+        torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64)).to(device),
+    )
 
 
 def _autocast(device: str) -> torch.autocast:

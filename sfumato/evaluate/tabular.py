@@ -27,18 +27,32 @@ def _boosting(seed: int) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     return HistGradientBoostingClassifier(
-        max_iter=50, learning_rate=0.2, max_leaf_nodes=15, max_features=0.1, max_bins=63, early_stopping=False,
+        max_iter=50,
+        learning_rate=0.2,
+        max_leaf_nodes=15,
+        max_features=0.1,
+        max_bins=63,
+        early_stopping=False,
         random_state=seed,
-    )  # fmt: skip
+    )
 
 
 TABULAR: dict[str, Callable[[int], Any]] = {"forest": _forest, "boosting": _boosting}
 
 
 def train(
-    name: str, pixels: np.ndarray, labels: np.ndarray, test_pixels: np.ndarray, test_labels: np.ndarray, *,
-    classes: int, seeds: Sequence[int], most: int = MOST, progress: Silent | None = None, **ignored: Any,
-) -> Trained:  # fmt: skip
+    name: str,
+    pixels: np.ndarray,
+    labels: np.ndarray,
+    test_pixels: np.ndarray,
+    test_labels: np.ndarray,
+    *,
+    classes: int,
+    seeds: Sequence[int],
+    most: int = MOST,
+    progress: Silent | None = None,
+    **ignored: Any,
+) -> Trained:
     """Fit one model a seed; as there are no epochs, there is one look at the test images."""
     progress = progress or Silent()
     progress.start(name, len(seeds))

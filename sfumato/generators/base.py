@@ -45,8 +45,11 @@ class Generator(nn.Module, ABC):
         super().__init__()
         if law not in LAWS:
             raise ValueError(f"Expected law={' or law='.join(LAWS)}, found law={law}.")
-        self.shape, self.classes = (int(shape[0]), int(shape[1]), int(shape[2])), tuple(classes)
-        self.latent, self.law, self.conditional = latent, law, conditional
+        self.shape = (int(shape[0]), int(shape[1]), int(shape[2]))
+        self.classes = tuple(classes)
+        self.latent = latent
+        self.law = law
+        self.conditional = conditional
         self.label_weights = list(label_weights or [1 / len(self.classes)] * len(self.classes))
 
     @abstractmethod
@@ -55,9 +58,16 @@ class Generator(nn.Module, ABC):
 
     def _config(self, kind: str, **more: Any) -> dict[str, Any]:
         """What most kinds need, and more."""
-        return {"kind": kind, "shape": list(self.shape), "classes": list(self.classes), "latent": self.latent,
-                "label_weights": self.label_weights, "law": self.law, "conditional": self.conditional,
-                **more}  # fmt: skip
+        return {
+            "kind": kind,
+            "shape": list(self.shape),
+            "classes": list(self.classes),
+            "latent": self.latent,
+            "label_weights": self.label_weights,
+            "law": self.law,
+            "conditional": self.conditional,
+            **more,
+        }
 
     @abstractmethod
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:

@@ -31,14 +31,23 @@ class ConvCritic(nn.Module):
     """
 
     def __init__(
-        self, shape: Sequence[int], classes: int, width: int = 128, *, norm: bool = False, heads: bool = False,
+        self,
+        shape: Sequence[int],
+        classes: int,
+        width: int = 128,
+        *,
+        norm: bool = False,
+        heads: bool = False,
         auxiliary: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         if width < 2 or width % 2 or (norm and width % GROUPS):
             raise ValueError(f"Expected width as a multiple of {GROUPS if norm else 2}, found width={width}.")
-        self.classes, self.heads, blind = classes, heads and not auxiliary, heads or auxiliary
-        channels, sides = int(shape[0]), halvings((int(shape[1]), int(shape[2])))
+        self.classes = classes
+        self.heads = heads and not auxiliary
+        blind = heads or auxiliary
+        channels = int(shape[0])
+        sides = halvings((int(shape[1]), int(shape[2])))
         maps = [width * 2**i for i in range(len(sides) - 1)]
         self.image = halving(channels, width if blind else width // 2, sides[0])
         self.label = None if blind else halving(classes, width // 2, sides[0])

@@ -22,7 +22,8 @@ class BatchNorm(nn.Module):
 
     def __init__(self, features: int) -> None:
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(features)), nn.Parameter(torch.zeros(features))
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
         self.register_buffer("mean", torch.zeros(features))
         self.register_buffer("variance", torch.ones(features))
 
@@ -71,9 +72,12 @@ class DCGANGenerator(Generator):
             raise ValueError(f"Expected norm={' or norm='.join(NORMS)}, found norm={norm}.")
         if norm == "group" and (hidden % GROUPS or 2 * width % GROUPS):
             raise ValueError(f"Expected hidden and 2*width as multiples of {GROUPS}, found hidden={hidden}, {width=}.")
-        self.width, self.hidden, self.norm = width, hidden, norm
+        self.width = width
+        self.hidden = hidden
+        self.norm = norm
         self.coarse = (math.ceil(self.shape[1] / 4), math.ceil(self.shape[2] / 4))
-        maps, known = 2 * width, len(self.classes)
+        maps = 2 * width
+        known = len(self.classes)
         flat = maps * math.prod(self.coarse)
         self.first = Stage(nn.Linear(latent + known, hidden), hidden, norm)
         self.second = Stage(nn.Linear(hidden + known, flat), flat, norm)
@@ -104,7 +108,8 @@ class DCGANGenerator(Generator):
         """Measure the statistics of each batch norm over batches of fresh latents, the earlier ones settled."""
         if self.norm != "batch":
             return
-        device, training = next(self.parameters()).device, self.training
+        device = next(self.parameters()).device
+        training = self.training
         public = [self._public(size, random, device) for _ in range(batches or BATCHES.get())]
         self.eval()
         for number, stage in enumerate((self.first, self.second, self.third)):

@@ -38,7 +38,8 @@ class DeconvGenerator(Generator):
         sides = [tuple(-(-s // 2**i) for s in self.shape[1:]) for i in range(DOUBLINGS, -1, -1)]
         self.coarse = sides[0]
         maps = 2 * width * math.prod(self.coarse)
-        self.code, self.label = nn.Linear(latent, maps), nn.Linear(len(self.classes), maps)
+        self.code = nn.Linear(latent, maps)
+        self.label = nn.Linear(len(self.classes), maps)
         steps = zip(pairwise(sides), pairwise((4 * width, 2 * width, width, self.shape[0])), strict=True)
         self.body = nn.ModuleList(doubling(*maps, *ends) for ends, maps in steps)
 

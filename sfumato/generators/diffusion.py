@@ -56,22 +56,44 @@ class DiffusionGenerator(Generator):
                 f", found {sampler=}, {evaluations=}, {lowest=}, {highest=}."
             )
         self._settings = {
-            "width": width, "multipliers": list(multipliers), "blocks": blocks, "attention": attention, "patch": patch,
-            "sampler": sampler, "evaluations": evaluations, "guidance": guidance, "churn": churn, "lowest": lowest,
-            "highest": highest, "spread": spread, "bfloat16": bfloat16,
-        }  # fmt: skip
-        self.sampler, self.evaluations, self.guidance, self.churn = sampler, evaluations, guidance, churn
-        self.lowest, self.highest, self.spread, self.rough = lowest, highest, spread, bfloat16
+            "width": width,
+            "multipliers": list(multipliers),
+            "blocks": blocks,
+            "attention": attention,
+            "patch": patch,
+            "sampler": sampler,
+            "evaluations": evaluations,
+            "guidance": guidance,
+            "churn": churn,
+            "lowest": lowest,
+            "highest": highest,
+            "spread": spread,
+            "bfloat16": bfloat16,
+        }
+        self.sampler = sampler
+        self.evaluations = evaluations
+        self.guidance = guidance
+        self.churn = churn
+        self.lowest = lowest
+        self.highest = highest
+        self.spread = spread
+        self.rough = bfloat16
         self.net = UNet(self.shape[0], len(self.classes), width, multipliers, blocks, attention, patch)
         self.net.to(memory_format=torch.channels_last)
 
     def config(self) -> dict[str, Any]:
-        return {"kind": "diffusion", "shape": list(self.shape), "classes": list(self.classes),
-                "label_weights": self.label_weights, **self._settings}  # fmt: skip
+        return {
+            "kind": "diffusion",
+            "shape": list(self.shape),
+            "classes": list(self.classes),
+            "label_weights": self.label_weights,
+            **self._settings,
+        }
 
     def denoise(self, x: Tensor, sigma: Tensor, labels: Tensor) -> Tensor:
         """D(x; sigma): the expected image in [-1, 1] behind x, an image with noise of deviation sigma (n,)."""
-        s, d = sigma[:, None, None, None], self.spread
+        s = sigma[:, None, None, None]
+        d = self.spread
         size = (s.square() + d * d).sqrt()
         inside = (x / size).contiguous(memory_format=torch.channels_last)
         answer = self.net(inside, sigma.log() / 4, known(labels, len(self.classes), x)).float()
@@ -94,7 +116,8 @@ class DiffusionGenerator(Generator):
 
     def levels(self, device: torch.device | None = None) -> Tensor:
         """Noise levels from the highest to the lowest, and zero, in float32 (equation 5, rho = 7)."""
-        high, low = self.highest ** (1 / 7), self.lowest ** (1 / 7)
+        high = self.highest ** (1 / 7)
+        low = self.lowest ** (1 / 7)
         rising = torch.linspace(0, 1, self.evaluations, dtype=torch.float64, device=device)
         return torch.cat([(high + rising * (low - high)) ** 7, rising.new_zeros(1)]).float()
 
@@ -117,6 +140,8 @@ class DiffusionGenerator(Generator):
         """As others do it, but with as many images at once as keep a GPU busy."""
         device = next(self.parameters()).device
         size = LARGE if device.type == "cuda" else 250
-        made = [self(z[i : i + size].to(device), labels[i : i + size].to(device)).mul(255).round().byte().cpu().numpy()
-                for i in range(0, len(z), size)]  # fmt: skip
+        made = [
+            self(z[i : i + size].to(device), labels[i : i + size].to(device)).mul(255).round().byte().cpu().numpy()
+            for i in range(0, len(z), size)
+        ]
         return np.concatenate(made) if made else np.zeros((0, *self.shape), dtype=np.uint8)

@@ -43,10 +43,14 @@ class FlowGenerator(Generator):
         rows, columns = (min(side, frequencies) for side in shape[1:])
         super().__init__(shape, classes, shape[0] * rows * columns, label_weights)
         if min(width, layers, frequencies) < 1 or temperature <= 0 or self.latent < 2:
-            raise ValueError("Expected width, layers and frequencies of at least 1, two numbers to keep and "
-                             f"temperature above 0, found {width=}, {layers=}, {frequencies=}, "
-                             f"{temperature=}.")  # fmt: skip
-        self.width, self.frequencies, self.temperature = width, frequencies, temperature
+            raise ValueError(
+                "Expected width, layers and frequencies of at least 1, two numbers to keep and "
+                f"temperature above 0, found {width=}, {layers=}, {frequencies=}, "
+                f"{temperature=}."
+            )
+        self.width = width
+        self.frequencies = frequencies
+        self.temperature = temperature
         self.place = nn.Linear(len(self.classes), 2 * self.latent, bias=False)
         nn.init.zeros_(self.place.weight)
         self.layers = nn.ModuleList([Coupling(self.latent, len(self.classes), width) for _ in range(layers)])
@@ -59,9 +63,16 @@ class FlowGenerator(Generator):
         self.register_buffer("scale", scale, persistent=False)
 
     def config(self) -> dict[str, Any]:
-        return {"kind": "flow", "shape": list(self.shape), "classes": list(self.classes), "width": self.width,
-                "layers": len(self.layers), "frequencies": self.frequencies, "label_weights": self.label_weights,
-                "temperature": self.temperature}  # fmt: skip
+        return {
+            "kind": "flow",
+            "shape": list(self.shape),
+            "classes": list(self.classes),
+            "width": self.width,
+            "layers": len(self.layers),
+            "frequencies": self.frequencies,
+            "label_weights": self.label_weights,
+            "temperature": self.temperature,
+        }
 
     def surprise(self, images: Tensor, grain: Tensor, labels: Tensor) -> Tensor:
         """(n,) minus the log density of what is kept, 256 levels filled with `grain` from 0 to 1, less a constant."""
@@ -69,14 +80,16 @@ class FlowGenerator(Generator):
         y = ((self.down @ x @ self.across.T) / self.scale).flatten(1)  # type: ignore[operator]
         label = known(labels, len(self.classes), images)
         t, s = self._placed(label)
-        y, stretch = (y + t) * s.exp(), s.sum(1)
+        y = (y + t) * s.exp()
+        stretch = s.sum(1)
         for layer, order in zip(self.layers, self.orders, strict=True):  # type: ignore[arg-type]
             y, more = layer(y[:, order], label)
             stretch = stretch + more
         return y.square().sum(1) / 2 - stretch
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
-        y, label = self.temperature * z, known(labels, len(self.classes), z)
+        y = self.temperature * z
+        label = known(labels, len(self.classes), z)
         for layer, order in zip(reversed(self.layers), self.orders.flip(0), strict=True):  # type: ignore[arg-type, operator]
             y = layer.back(y, label)[:, order.argsort()]
         t, s = self._placed(label)
@@ -95,8 +108,10 @@ class Coupling(nn.Module):
     def __init__(self, numbers: int, classes: int, width: int) -> None:
         super().__init__()
         self.kept = numbers // 2
-        self.first, self.label = nn.Linear(self.kept, width), nn.Linear(classes, width, bias=False)
-        self.middle, self.last = nn.Linear(width, width), nn.Linear(width, 2 * (numbers - self.kept))
+        self.first = nn.Linear(self.kept, width)
+        self.label = nn.Linear(classes, width, bias=False)
+        self.middle = nn.Linear(width, width)
+        self.last = nn.Linear(width, 2 * (numbers - self.kept))
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)
 
@@ -106,12 +121,14 @@ class Coupling(nn.Module):
         return torch.tanh(s), t
 
     def forward(self, x: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
-        x1, x2 = x[:, : self.kept], x[:, self.kept :]
+        x1 = x[:, : self.kept]
+        x2 = x[:, self.kept :]
         s, t = self._parts(x1, label)
         return torch.cat([x1, (x2 + t) * s.exp()], 1), s.sum(1)
 
     def back(self, y: Tensor, label: Tensor) -> Tensor:
         """The inverse."""
-        y1, y2 = y[:, : self.kept], y[:, self.kept :]
+        y1 = y[:, : self.kept]
+        y2 = y[:, self.kept :]
         s, t = self._parts(y1, label)
         return torch.cat([y1, y2 * (-s).exp() - t], 1)

@@ -42,9 +42,13 @@ class MirrorGenerator(Generator):
     ) -> None:
         super().__init__(shape, classes, latent, label_weights, law, conditional)
         if layers < 1 or width < 1 or smooth < 0:
-            raise ValueError("Expected layers and width of at least 1 and smooth from 0, found "
-                             f"layers={layers}, width={width}, smooth={smooth}.")  # fmt: skip
-        self.width, self.layers, self.smooth = width, layers, smooth
+            raise ValueError(
+                "Expected layers and width of at least 1 and smooth from 0, found "
+                f"layers={layers}, width={width}, smooth={smooth}."
+            )
+        self.width = width
+        self.layers = layers
+        self.smooth = smooth
         sides = [tuple(-(-s // 2**i) for s in self.shape[1:]) for i in range(layers, -1, -1)]
         maps = [width * 2 ** min(i, 3) for i in range(layers - 1, -1, -1)]
         self.coarse = sides[0]
@@ -72,10 +76,14 @@ class MirrorGenerator(Generator):
     @torch.no_grad()
     def settle(self, random: torch.Generator, batches: int | None = None, size: int = SIZE) -> None:
         """Measure the statistics of each normalisation over fresh latents, the earlier ones settled."""
-        batches, device, training = batches or BATCHES.get(), next(self.parameters()).device, self.training
+        batches = batches or BATCHES.get()
+        device = next(self.parameters()).device
+        training = self.training
         shares = torch.tensor(self.label_weights, dtype=torch.float64, device=random.device)
-        drawn = [(self.latents(size, random), torch.multinomial(shares, size, replacement=True, generator=random))
-                 for _ in range(batches)]  # fmt: skip
+        drawn = [
+            (self.latents(size, random), torch.multinomial(shares, size, replacement=True, generator=random))
+            for _ in range(batches)
+        ]
         self.eval()
         for number, norm in enumerate(self.norms):
             sums = torch.zeros(2, len(norm.mean), dtype=torch.float64, device=device)

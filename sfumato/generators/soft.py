@@ -62,7 +62,8 @@ class Soft(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, known = ctx.saved_tensors
-        slope, into = torch.empty_like(x), None if known is None else torch.empty_like(known)
+        slope = torch.empty_like(x)
+        into = None if known is None else torch.empty_like(known)
         launched(ctx.kernel, x, known, g.contiguous(memory_format=torch.channels_last), slope, into)
         return None, slope, *((None, None) if into is None else into.chunk(2, 1))
 
@@ -71,19 +72,32 @@ def launched(kernel: Any, x: Tensor, known: Tensor | None, *more: Tensor | None)
     """Over all images, some groups at a time."""
     n, c, h, w = x.shape
     if n:
-        block, groups = 1 << (h * w - 1).bit_length(), c // GROUP
+        block = 1 << (h * w - 1).bit_length()
+        groups = c // GROUP
         some = max(1, min(groups & -groups, SIZE // (block * GROUP)))  # a power of two
         with torch.cuda.device_of(x):
-            kernel[(n, groups // some)](x, known, *more, c, h * w, TINY, known is not None, block, some, GROUP,
-                                        num_warps=max(1, min(8, block * some // 64)))  # fmt: skip
+            kernel[(n, groups // some)](
+                x,
+                known,
+                *more,
+                c,
+                h * w,
+                TINY,
+                known is not None,
+                block,
+                some,
+                GROUP,
+                num_warps=max(1, min(8, block * some // 64)),
+            )
 
 
 @cache
 def working(device: torch.device) -> Any:
     """The kernels, if this machine can compile them and a small trial on the device comes out right; else None."""
     random = torch.Generator().manual_seed(0)
-    x, scale, shift, g = (torch.randn(*size, generator=random).to(device) for size in ((3, 16, 5, 3), (3, 16), (3, 16),
-                                                                                       (3, 16, 5, 3)))  # fmt: skip
+    x, scale, shift, g = (
+        torch.randn(*size, generator=random).to(device) for size in ((3, 16, 5, 3), (3, 16), (3, 16), (3, 16, 5, 3))
+    )
     given = [t.requires_grad_() for t in (x, scale, shift)]
     try:
         kernels = written()
@@ -105,12 +119,22 @@ def written() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
     @triton.jit
     def ahead(
-        x, known, out, c: tl.constexpr, size: tl.constexpr, tiny: tl.constexpr, told: tl.constexpr,
-        block: tl.constexpr, some: tl.constexpr, group: tl.constexpr,
-    ):  # fmt: skip
-        n, row = tl.program_id(0).to(tl.int64), tl.arange(0, block)
+        x,
+        known,
+        out,
+        c: tl.constexpr,
+        size: tl.constexpr,
+        tiny: tl.constexpr,
+        told: tl.constexpr,
+        block: tl.constexpr,
+        some: tl.constexpr,
+        group: tl.constexpr,
+    ):
+        n = tl.program_id(0).to(tl.int64)
+        row = tl.arange(0, block)
         channel = (tl.program_id(1) * some + tl.arange(0, some))[:, None] * group + tl.arange(0, group)[None, :]
-        at, here = n * (size * c) + row[:, None, None] * c + channel[None], (row < size)[:, None, None]
+        at = n * (size * c) + row[:, None, None] * c + channel[None]
+        here = (row < size)[:, None, None]
         y = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
         y = tl.where(here, y - (tl.sum(tl.sum(y, 2), 0) / (size * group))[None, :, None], 0.0)
         y = y * tl.rsqrt(tl.sum(tl.sum(y * y, 2), 0) / (size * group) + tiny)[None, :, None]
@@ -122,12 +146,24 @@ def written() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
     @triton.jit
     def back(
-        x, known, g, slope, into, c: tl.constexpr, size: tl.constexpr, tiny: tl.constexpr, told: tl.constexpr,
-        block: tl.constexpr, some: tl.constexpr, group: tl.constexpr,
-    ):  # fmt: skip
-        n, row = tl.program_id(0).to(tl.int64), tl.arange(0, block)
+        x,
+        known,
+        g,
+        slope,
+        into,
+        c: tl.constexpr,
+        size: tl.constexpr,
+        tiny: tl.constexpr,
+        told: tl.constexpr,
+        block: tl.constexpr,
+        some: tl.constexpr,
+        group: tl.constexpr,
+    ):
+        n = tl.program_id(0).to(tl.int64)
+        row = tl.arange(0, block)
         channel = (tl.program_id(1) * some + tl.arange(0, some))[:, None] * group + tl.arange(0, group)[None, :]
-        at, here = n * (size * c) + row[:, None, None] * c + channel[None], (row < size)[:, None, None]
+        at = n * (size * c) + row[:, None, None] * c + channel[None]
+        here = (row < size)[:, None, None]
         y = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
         y = tl.where(here, y - (tl.sum(tl.sum(y, 2), 0) / (size * group))[None, :, None], 0.0)
         by = tl.rsqrt(tl.sum(tl.sum(y * y, 2), 0) / (size * group) + tiny)[None, :, None]

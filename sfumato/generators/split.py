@@ -40,11 +40,21 @@ ACTIVATIONS = {"leaky": lambda: nn.LeakyReLU(SLOPE), "tanh": nn.Tanh, "wave": Wa
 class Lower(nn.Module):
     """(images, labels) -> (B, m, h, w): the features that are aggregated; conv1 does not learn."""
 
-    def __init__(self, shape: Sequence[int], classes: int, layout: Layout, width: int = 64, features: int = 256,
-                 activation: str = "leaky") -> None:  # fmt: skip
+    def __init__(
+        self,
+        shape: Sequence[int],
+        classes: int,
+        layout: Layout,
+        width: int = 64,
+        features: int = 256,
+        activation: str = "leaky",
+    ) -> None:
         super().__init__()
-        sides, maps = layout.sides((int(shape[1]), int(shape[2]))), layout.maps(int(shape[0]), width, features)
-        self.classes, first, last = classes, layout.conv1, layout.conv1 + layout.conv2
+        sides = layout.sides((int(shape[1]), int(shape[2])))
+        maps = layout.maps(int(shape[0]), width, features)
+        self.classes = classes
+        first = layout.conv1
+        last = layout.conv1 + layout.conv2
         self.shape = layout.features((maps[0], *sides[0]), features)
         self.conv1 = _convolutions(maps[: first + 1], sides[:first], activation).requires_grad_(False)
         inner = [maps[first] + classes, *maps[first + 1 : last + 1]]
@@ -60,11 +70,22 @@ class Lower(nn.Module):
 class Upper(nn.Module):
     """(n, m, h, w) features or aggregates -> (n,) scores; if `told`, it knows their classes."""
 
-    def __init__(self, shape: Sequence[int], classes: int, layout: Layout, width: int = 64, features: int = 256,
-                 hidden: int = 128, activation: str = "leaky", told: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        shape: Sequence[int],
+        classes: int,
+        layout: Layout,
+        width: int = 64,
+        features: int = 256,
+        hidden: int = 128,
+        activation: str = "leaky",
+        told: bool = False,
+    ) -> None:
         super().__init__()
-        sides, maps = layout.sides((int(shape[1]), int(shape[2]))), layout.maps(int(shape[0]), width, features)
-        first, self.classes = layout.conv1 + layout.conv2, classes if told else 0
+        sides = layout.sides((int(shape[1]), int(shape[2])))
+        maps = layout.maps(int(shape[0]), width, features)
+        first = layout.conv1 + layout.conv2
+        self.classes = classes if told else 0
         self.conv3 = _convolutions(maps[first:], sides[first:-1], activation)
         flat = maps[-1] * math.prod(sides[-1])
         self.fc = nn.Sequential(_linear(flat + self.classes, hidden), ACTIVATIONS[activation](), _linear(hidden, 1))
@@ -82,7 +103,8 @@ class Classifier(nn.Module):
 
     def __init__(self, conv1: nn.Sequential, maps: int, classes: int) -> None:
         super().__init__()
-        self.conv1, self.head = conv1, _linear(16 * maps, classes)
+        self.conv1 = conv1
+        self.head = _linear(16 * maps, classes)
 
     def forward(self, images: Tensor) -> Tensor:
         found: Tensor = self.head(nn.functional.adaptive_avg_pool2d(self.conv1(2 * images - 1), 4).flatten(1))

@@ -37,15 +37,19 @@ class UNet(nn.Module):
     ) -> None:
         super().__init__()
         if width < 1 or width % GROUP or min(multipliers) < 1 or blocks < 1 or patch < 1 or attention < 0:
-            raise ValueError(f"Expected width as a multiple of {GROUP}, multipliers, blocks and patch of at least 1, "
-                             f"found {width=}, {multipliers=}, {blocks=}, {patch=}.")  # fmt: skip
-        self.patch, known = patch, 4 * width
+            raise ValueError(
+                f"Expected width as a multiple of {GROUP}, multipliers, blocks and patch of at least 1, "
+                f"found {width=}, {multipliers=}, {blocks=}, {patch=}."
+            )
+        self.patch = patch
+        known = 4 * width
         widths = [width * m for m in multipliers]
         self.register_buffer("frequencies", torch.exp(torch.linspace(math.log(0.25), math.log(16), width)))
         self.level = nn.Sequential(nn.Linear(2 * width, known), nn.SiLU(), nn.Linear(known, known))
         self.label = nn.Linear(classes, known, bias=False)
         self.start = nn.Conv2d(channels * patch**2, widths[0], 3, padding=1)
-        self.down, self.shrink = nn.ModuleList(), nn.ModuleList()
+        self.down = nn.ModuleList()
+        self.shrink = nn.ModuleList()
         for depth, now in enumerate(widths):
             before = widths[max(0, depth - 1)]
             attend = depth >= len(widths) - attention
@@ -54,9 +58,11 @@ class UNet(nn.Module):
             last = depth == len(widths) - 1
             self.shrink.append(nn.Identity() if last else nn.Conv2d(now, now, 3, stride=2, padding=1))
         self.middle = Block(widths[-1], widths[-1], known, attention > 0)
-        self.up, self.grow = nn.ModuleList(), nn.ModuleList()
+        self.up = nn.ModuleList()
+        self.grow = nn.ModuleList()
         for depth in reversed(range(len(widths))):
-            now, attend = widths[depth], depth >= len(widths) - attention
+            now = widths[depth]
+            attend = depth >= len(widths) - attention
             sizes = [(2 * now if i == 0 else now, now) for i in range(blocks)]
             self.up.append(nn.ModuleList([Block(a, b, known, attend) for a, b in sizes]))
             self.grow.append(nn.Conv2d(now, widths[depth - 1], 3, padding=1) if depth else nn.Identity())
@@ -69,7 +75,8 @@ class UNet(nn.Module):
         x = F.pad(x, (0, -width % self.patch, 0, -height % self.patch))
         angle = level[:, None].float() * self.frequencies
         known = F.silu(self.level(torch.cat([angle.cos(), angle.sin()], 1)) + self.label(labels))
-        x, kept = self.start(F.pixel_unshuffle(x, self.patch)), []
+        x = self.start(F.pixel_unshuffle(x, self.patch))
+        kept = []
         for blocks, shrink in zip(self.down, self.shrink, strict=True):
             for block in blocks:
                 x = block(x, known)
@@ -98,7 +105,8 @@ class Block(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, known: int, attend: bool) -> None:
         super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(inputs, outputs, 3, padding=1), nn.Conv2d(outputs, outputs, 3, padding=1)
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
         self.known = nn.Linear(known, 2 * outputs)
         self.short = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1)
         self.attention = Attention(outputs) if attend else nn.Identity()
@@ -116,7 +124,8 @@ class Attention(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.heads = max(1, width // HEAD)
-        self.ask, self.tell = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.ask = nn.Linear(width, 3 * width)
+        self.tell = nn.Linear(width, width)
         nn.init.zeros_(self.tell.weight)
         nn.init.zeros_(self.tell.bias)
 

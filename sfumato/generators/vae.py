@@ -35,16 +35,22 @@ class VAEGenerator(Generator):
     ) -> None:
         super().__init__(shape, classes, latent + (components > 0), label_weights)
         if width < 1 or width % GROUP or latent < 1 or components < 0:
-            raise ValueError(f"Expected latent of at least 1 and width as a multiple of {GROUP}, "
-                             f"found {latent=}, {width=}.")  # fmt: skip
+            raise ValueError(
+                f"Expected latent of at least 1 and width as a multiple of {GROUP}, found {latent=}, {width=}."
+            )
         self.inner, self.width, self.components = latent, width, components
         self.coarse = (math.ceil(self.shape[1] / 4), math.ceil(self.shape[2] / 4))
         self.start = nn.Linear(latent + len(self.classes), 2 * width * math.prod(self.coarse))
         self.body = nn.Sequential(
-            nn.GroupNorm(2 * width // GROUP, 2 * width), nn.SiLU(), nn.Conv2d(2 * width, 4 * width, 3, padding=1),
-            nn.PixelShuffle(2), nn.GroupNorm(width // GROUP, width), nn.SiLU(),
-            nn.Conv2d(width, 4 * self.shape[0], 5, padding=2), nn.PixelShuffle(2),
-        ).to(memory_format=torch.channels_last)  # fmt: skip
+            nn.GroupNorm(2 * width // GROUP, 2 * width),
+            nn.SiLU(),
+            nn.Conv2d(2 * width, 4 * width, 3, padding=1),
+            nn.PixelShuffle(2),
+            nn.GroupNorm(width // GROUP, width),
+            nn.SiLU(),
+            nn.Conv2d(width, 4 * self.shape[0], 5, padding=2),
+            nn.PixelShuffle(2),
+        ).to(memory_format=torch.channels_last)
         if components:
             places = (len(self.classes), components)
             self.register_buffer("shares", torch.full(places, 1 / components))
@@ -52,8 +58,15 @@ class VAEGenerator(Generator):
             self.register_buffer("deviations", torch.ones(*places, latent))
 
     def config(self) -> dict[str, Any]:
-        return {"kind": "vae", "shape": list(self.shape), "classes": list(self.classes), "latent": self.inner,
-                "width": self.width, "label_weights": self.label_weights, "components": self.components}  # fmt: skip
+        return {
+            "kind": "vae",
+            "shape": list(self.shape),
+            "classes": list(self.classes),
+            "latent": self.inner,
+            "width": self.width,
+            "label_weights": self.label_weights,
+            "components": self.components,
+        }
 
     def logits(self, z: Tensor, labels: Tensor) -> Tensor:
         """The decoder's image before its sigmoid, of latents as the encoder has them."""
@@ -85,10 +98,13 @@ class Encoder(nn.Module):
         self.classes = classes
         coarse = math.ceil(shape[1] / 4) * math.ceil(shape[2] / 4)
         self.body = nn.Sequential(
-            nn.Conv2d(shape[0], width, 5, stride=2, padding=2), nn.SiLU(),
-            nn.Conv2d(width, 2 * width, 3, stride=2, padding=1), nn.GroupNorm(2 * width // GROUP, 2 * width), nn.SiLU(),
+            nn.Conv2d(shape[0], width, 5, stride=2, padding=2),
+            nn.SiLU(),
+            nn.Conv2d(width, 2 * width, 3, stride=2, padding=1),
+            nn.GroupNorm(2 * width // GROUP, 2 * width),
+            nn.SiLU(),
             nn.Flatten(),
-        ).to(memory_format=torch.channels_last)  # fmt: skip
+        ).to(memory_format=torch.channels_last)
         self.end = nn.Linear(2 * width * coarse + classes, 2 * latent)
 
     def forward(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -26,9 +26,15 @@ class ConvNet(nn.Module):
         super().__init__()
         (channels, height, side), layers = shape, list[nn.Module]()
         for _ in range(depth):
-            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.GroupNorm(math.gcd(GROUPS, width), width),
-                       nn.ReLU(), nn.AvgPool2d(2, ceil_mode=True)]  # fmt: skip
-            channels, height, side = width, math.ceil(height / 2), math.ceil(side / 2)
+            layers += [
+                nn.Conv2d(channels, width, 3, padding=1),
+                nn.GroupNorm(math.gcd(GROUPS, width), width),
+                nn.ReLU(),
+                nn.AvgPool2d(2, ceil_mode=True),
+            ]
+            channels = width
+            height = math.ceil(height / 2)
+            side = math.ceil(side / 2)
         self.body = nn.Sequential(*layers, nn.Flatten())
         self.size = channels * height * side
         self.head = nn.Linear(self.size, classes)

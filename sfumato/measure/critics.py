@@ -105,10 +105,15 @@ class Critics:
         (a, b), y, h = self.maps, self.classes, self.hidden
         rows = -(-(self.positions[2] * b + y + 1) // 8) * 8  # of eight each, for the matrix units; the rest stay zero
         weights: dict[str, tuple[int, ...]] = {
-            "first": (TAPS * self.shape[0], a), "first_label": (y, TAPS, a), "first_bias": (a,),
-            "second": (TAPS * a, b), "second_label": (y, TAPS, b), "second_bias": (b,),
-            "dense": (rows, h), "last": (h + y + 1,),
-        }  # fmt: skip
+            "first": (TAPS * self.shape[0], a),
+            "first_label": (y, TAPS, a),
+            "first_bias": (a,),
+            "second": (TAPS * a, b),
+            "second_label": (y, TAPS, b),
+            "second_bias": (b,),
+            "dense": (rows, h),
+            "last": (h + y + 1,),
+        }
         if self.heads:
             weights["heads"] = (y, h)
         if self.norm:

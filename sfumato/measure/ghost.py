@@ -120,8 +120,9 @@ class Pairs(Term):
 
     def _pieces(self) -> Tensor:
         step = max(1, ROOM // _numel(self.sizes))
-        pieces = [Rows(_full(b).mT @ _full(a)).lengths()
-                  for a, b in zip(self.a.split(step), self.b.split(step), strict=True)]  # fmt: skip
+        pieces = [
+            Rows(_full(b).mT @ _full(a)).lengths() for a, b in zip(self.a.split(step), self.b.split(step), strict=True)
+        ]
         by_group = torch.cat(pieces).double().unflatten(1, (self.a.shape[1], -1))
         return torch.linalg.vector_norm(by_group, dim=2).add_(self._reach().sum(2), alpha=ROUNDING)
 
@@ -345,10 +346,18 @@ def _embedding(layer: nn.Embedding, x: Tensor, g: Tensor, copies: int) -> Terms:
 
 # The exact type: a subclass may compute something else.
 RULES: dict[type[nn.Module], Rule] = {
-    nn.Linear: _linear, nn.Conv1d: _conv, nn.Conv2d: _conv, nn.ConvTranspose1d: _transposed,
-    nn.ConvTranspose2d: _transposed, nn.GroupNorm: _by_channel, nn.InstanceNorm1d: _by_channel,
-    nn.InstanceNorm2d: _by_channel, nn.LayerNorm: _by_entry, nn.RMSNorm: _by_entry, nn.Embedding: _embedding,
-}  # fmt: skip
+    nn.Linear: _linear,
+    nn.Conv1d: _conv,
+    nn.Conv2d: _conv,
+    nn.ConvTranspose1d: _transposed,
+    nn.ConvTranspose2d: _transposed,
+    nn.GroupNorm: _by_channel,
+    nn.InstanceNorm1d: _by_channel,
+    nn.InstanceNorm2d: _by_channel,
+    nn.LayerNorm: _by_entry,
+    nn.RMSNorm: _by_entry,
+    nn.Embedding: _embedding,
+}
 
 
 @dataclass
@@ -377,8 +386,9 @@ def record(net: nn.Module, losses: Callable[[], Tensor], *, keep: bool = False) 
         raise Uncovered(f"layer '{min(name for name, used in times.items() if used > 1)}' is used twice")
     if seen and loss.requires_grad:
         edges = [r.edge for r in seen]
-        for found, g in zip(seen, torch.autograd.grad(loss.sum(), edges, allow_unused=True, retain_graph=keep),
-                            strict=True):  # fmt: skip
+        for found, g in zip(
+            seen, torch.autograd.grad(loss.sum(), edges, allow_unused=True, retain_graph=keep), strict=True
+        ):
             found.g = g
     return seen, loss
 

@@ -48,9 +48,16 @@ TRIED = 3  # made-up examples
 
 
 def per_example(
-    net: nn.Module, loss: Loss, clip: Clip | float, *, batch: int = 0, way: str = "auto", copies: int = 1,
-    draw: Draw | None = None, bfloat16: bool = False,
-) -> ClippedGradient:  # fmt: skip
+    net: nn.Module,
+    loss: Loss,
+    clip: Clip | float,
+    *,
+    batch: int = 0,
+    way: str = "auto",
+    copies: int = 1,
+    draw: Draw | None = None,
+    bfloat16: bool = False,
+) -> ClippedGradient:
     """The query whose answer is the sum of clipped gradients of `loss` in the trainable parameters of `net`.
 
     `batch`, the expected number of examples, sets the slack of its bound; a barrier asks for one.
@@ -144,9 +151,11 @@ class ClippedGradient:
         """
         if len(images) and not self.clip.whole_rows and self._settle(images, public) == "ghost":
             return self._ghost_total(images, labels, public, there)
-        total, done = torch.zeros(self.shape, dtype=torch.float64, device=images.device), 0
+        total = torch.zeros(self.shape, dtype=torch.float64, device=images.device)
+        done = 0
         for rows in self._pieces(images, labels, public):
-            clipped, done = self._clipped(rows), done + len(rows)
+            clipped = self._clipped(rows)
+            done = done + len(rows)
             if there is not None:
                 clipped = clipped.masked_fill_(~there[done - len(rows) : done, None], 0)
             total += clipped.sum(0)
@@ -170,7 +179,8 @@ class ClippedGradient:
 
     def _ghost_total(self, images: Tensor, labels: Tensor, public: tuple[Any, ...], there: Tensor | None) -> Tensor:
         # A GPU is faster than the calls that keep it busy: few of them, and none that waits for an answer.
-        terms, parts = self._terms(images, labels, public), self._parts
+        terms = self._terms(images, labels, public)
+        parts = self._parts
         names, widths, table = _table({name: term.lengths() for name, term in terms.items()})
         at = self._columns(names)
         squared = self._by_layer(table.square(), at, widths)
@@ -188,7 +198,8 @@ class ClippedGradient:
                 if not term.short:
                     term.clean()
         full = torch.promote_types(parts[0][1].dtype, torch.float32)
-        columns, short = weights.to(full).unbind(1), (weights.mT @ table).to(full).split(widths, 1)
+        columns = weights.to(full).unbind(1)
+        short = (weights.mT @ table).to(full).split(widths, 1)
         sums = {
             name: piece[layer] if terms[name].short else terms[name].weighted(columns[layer])
             for name, layer, piece in zip(names, at, short, strict=True)
@@ -211,7 +222,8 @@ class ClippedGradient:
         """Gradients in float64, a piece of the batch at a time."""
         if not len(images):
             return
-        way, step = self._settle(images, public), max(1, ROOM // self.shape[0])
+        way = self._settle(images, public)
+        step = max(1, ROOM // self.shape[0])
         for some in zip(images.split(step), labels.split(step), strict=True):
             yield self._raw(way, *some, public, min(step, BLOCK)).double()
 
@@ -232,7 +244,8 @@ class ClippedGradient:
         """Rows made finite, sparsified where the clip says so, and shortened, in float64."""
         rows = self.clip.keep(rows.where(rows.isfinite().all(1, keepdim=True), 0))
         parts = self._parts
-        at, sizes = self._columns(name for name, _ in parts), [p.numel() for _, p in parts]
+        at = self._columns(name for name, _ in parts)
+        sizes = [p.numel() for _, p in parts]
         weights = self.clip.weights(self._by_layer(rows.square(), at, sizes))
         if not self.clip.by_layer:
             return rows * weights
@@ -263,7 +276,8 @@ class ClippedGradient:
     def _batch(self, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
         """Every image `copies` times, copies of one image together, with their draws."""
         like = next(p for p in self.net.parameters() if p.requires_grad)
-        images, labels = images.to(like), labels.to(like.device)
+        images = images.to(like)
+        labels = labels.to(like.device)
         if self.copies > 1:
             images, labels = (t.repeat_interleave(self.copies, 0) for t in (images, labels))
         drawn = self.draw(len(images)) if self.draw else ()
@@ -275,7 +289,8 @@ class ClippedGradient:
         Small batches of other sizes may be computed by other kernels, whose rounding can switch a ReLU of another
         example: without a record the gradients of the others would not stay the same.
         """
-        batch, count = self._batch(images, labels), len(images)
+        batch = self._batch(images, labels)
+        count = len(images)
         if count % block == 0:
             return batch
         places = torch.arange(-(-count // block) * block, device=batch[0].device) % count

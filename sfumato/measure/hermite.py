@@ -35,10 +35,20 @@ class HermiteFeatures:
     """
 
     def __init__(
-        self, pixels: int, order: int, rho: float, reach: float, groups: int, members: int, product: float,
+        self,
+        pixels: int,
+        order: int,
+        rho: float,
+        reach: float,
+        groups: int,
+        members: int,
+        product: float,
         random: torch.Generator,
-    ) -> None:  # fmt: skip
-        self.order, self.rho, self.reach, self.product = order, rho, reach, product
+    ) -> None:
+        self.order = order
+        self.rho = rho
+        self.reach = reach
+        self.product = product
         drawn = [torch.randperm(pixels, generator=random)[:members] for _ in range(groups)]
         self.groups = torch.stack(drawn) if drawn else torch.zeros(0, members, dtype=torch.long)
         self.size = size(pixels, order, groups, members)

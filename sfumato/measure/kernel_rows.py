@@ -16,7 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-POSITIONS, LEAST, MOST = 64, 16, 64  # positions at once; channels at once, as matrix units like them
+# positions at once; channels at once, as matrix units like them
+POSITIONS = 64
+LEAST = 16
+MOST = 64
 
 
 def kernel_rows(layer: nn.Module, x: Tensor, g: Tensor, copies: int) -> Tensor | None:
@@ -39,8 +42,25 @@ def launched(kernel: Any, layer: nn.Conv2d, x: Tensor, g: Tensor, copies: int) -
     some_o, some_c = (min(MOST, max(LEAST, 1 << (n - 1).bit_length())) for n in (o, c))
     grid = (units, down * across, -(-o // some_o) * -(-c // some_c))
     with torch.cuda.device_of(x):
-        kernel[grid](x, g, rows, copies, c, h, w, o, ho, wo, across, down * across, int(layer.stride[0]),
-                     int(layer.padding[0]), some_o, some_c, POSITIONS)  # fmt: skip
+        kernel[grid](
+            x,
+            g,
+            rows,
+            copies,
+            c,
+            h,
+            w,
+            o,
+            ho,
+            wo,
+            across,
+            down * across,
+            int(layer.stride[0]),
+            int(layer.padding[0]),
+            some_o,
+            some_c,
+            POSITIONS,
+        )
     return rows
 
 
@@ -73,11 +93,26 @@ def written() -> Callable[..., Any]:
 
     @triton.jit
     def gather(
-        x, g, rows, copies: tl.constexpr, c: tl.constexpr, h: tl.constexpr, w: tl.constexpr, o: tl.constexpr,
-        ho: tl.constexpr, wo: tl.constexpr, across: tl.constexpr, places: tl.constexpr, stride: tl.constexpr,
-        pad: tl.constexpr, some_o: tl.constexpr, some_c: tl.constexpr, some_t: tl.constexpr,
-    ):  # fmt: skip
-        unit, place = tl.program_id(0).to(tl.int64), tl.program_id(1)
+        x,
+        g,
+        rows,
+        copies: tl.constexpr,
+        c: tl.constexpr,
+        h: tl.constexpr,
+        w: tl.constexpr,
+        o: tl.constexpr,
+        ho: tl.constexpr,
+        wo: tl.constexpr,
+        across: tl.constexpr,
+        places: tl.constexpr,
+        stride: tl.constexpr,
+        pad: tl.constexpr,
+        some_o: tl.constexpr,
+        some_c: tl.constexpr,
+        some_t: tl.constexpr,
+    ):
+        unit = tl.program_id(0).to(tl.int64)
+        place = tl.program_id(1)
         tiles: tl.constexpr = (c + some_c - 1) // some_c
         out = tl.program_id(2) // tiles * some_o + tl.arange(0, some_o)
         into = tl.program_id(2) % tiles * some_c + tl.arange(0, some_c)
@@ -87,8 +122,10 @@ def written() -> Callable[..., Any]:
         found = tl.zeros((some_o, some_c), dtype=tl.float32)
         for first in range(0, total, some_t):
             t = first + tl.arange(0, some_t)
-            image, at = t // (ho * wo), t % (ho * wo)
-            top, left = at // wo * stride + place // across - pad, at % wo * stride + place % across - pad
+            image = t // (ho * wo)
+            at = t % (ho * wo)
+            top = at // wo * stride + place // across - pad
+            left = at % wo * stride + place % across - pad
             here = (t < total) & (top >= 0) & (top < h) & (left >= 0) & (left < w)
             seen = (image * h + top) * w + left
             a = tl.load(x + seen[:, None] * c + into[None, :], mask=here[:, None] & (into < c)[None, :], other=0.0)

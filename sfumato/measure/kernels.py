@@ -74,7 +74,8 @@ class Waves:
     def slopes(self, x: Tensor, others: Tensor, weights: Tensor, times: Tensor | float = 1.0) -> Tensor:
         """As of a Gaussian; `times` is 1."""
         waves, unit = _waves(self, str(x.device))
-        ahead, behind = x @ waves, others @ waves
+        ahead = x @ waves
+        behind = others @ waves
         turned = (weights @ behind.sin()).mul(ahead.cos()) - (weights @ behind.cos()).mul(ahead.sin())
         return turned @ (waves.T / (self.count * unit))
 

@@ -17,7 +17,9 @@ from sfumato.evaluate.efficientnet import EfficientNetLite0
 from sfumato.evaluate.weights import efficientnet_file, fill, read
 
 VGG16 = "SFUMATO_VGG16"
-MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, under which VGG16 was trained
+# of ImageNet, under which VGG16 was trained
+MEAN = (0.485, 0.456, 0.406)
+SPREAD = (0.229, 0.224, 0.225)
 
 _BROUGHT: dict[str, nn.Module] = {}
 
@@ -33,7 +35,8 @@ class Random(nn.Module):
             self.layers = nn.ModuleList(nn.Conv2d(a, b, 3, 2, 1) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        x, found = 2 * x - 1, []
+        x = 2 * x - 1
+        found = []
         for layer in self.layers:
             x = F.leaky_relu(2 * layer(x), 0.2)
             found.append(x)
@@ -58,7 +61,8 @@ class Vgg16(nn.Module):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         mean, spread = (torch.tensor(v).to(x)[:, None, None] for v in (MEAN, SPREAD))
-        x, found = (_at_least(x, 32) - mean) / spread, []
+        x = (_at_least(x, 32) - mean) / spread
+        found = []
         for layer in self.features:
             if isinstance(layer, nn.MaxPool2d):
                 found.append(x)
@@ -74,7 +78,8 @@ class Efficient(nn.Module):
         self.net = EfficientNetLite0()
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        net, found = self.net, []
+        net = self.net
+        found = []
         x = F.relu6(net._bn0(net._conv_stem(2 * _at_least(x, 64) - 1)))
         for block in net._blocks:
             made = block(x)
@@ -94,7 +99,8 @@ def _vgg16(path: str | Path | None = None) -> nn.Module:
     given = path or os.environ.get(VGG16)
     if not given or not Path(given).is_file():
         raise InputError(f"The weights of vgg16 are not here: name a file with torchvision's names with {VGG16}.")
-    net, tensors = Vgg16(), read(Path(given))
+    net = Vgg16()
+    tensors = read(Path(given))
     found = {name: tensors[name].float() for name in net.state_dict() if name in tensors}
     if len(found) != len(net.state_dict()):
         raise InputError(f"{given} holds another network than VGG16; see the documentation of dp-mepf.")

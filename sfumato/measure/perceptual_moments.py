@@ -15,7 +15,9 @@ class PerceptualMoments:
     """
 
     def __init__(self, network: nn.Module, grid: int, shape: tuple[int, int, int]) -> None:
-        self.network, self.grid, self.channels = network, grid, shape[0]
+        self.network = network
+        self.grid = grid
+        self.channels = shape[0]
         with torch.no_grad():
             self.size = 2 * self.features(torch.zeros(1, *shape)).shape[1]
 

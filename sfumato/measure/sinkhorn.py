@@ -47,7 +47,8 @@ class Sinkhorn:
 
     def cost(self, x: Tensor, a: Tensor, y: Tensor, b: Tensor) -> Tensor:
         """(n, k) in float64."""
-        x, y = _scaled(x), _scaled(y)
+        x = _scaled(x)
+        y = _scaled(y)
         found = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").square().double()
         if self.mixture:
             found += self.mixture * torch.cdist(x, y, p=1).double()
@@ -69,7 +70,8 @@ class Sinkhorn:
 
     def potentials(self, cost: Tensor, most: float | None = None) -> tuple[Tensor, Tensor]:
         """f (n,) and g (k,); the last update is exact in each, from the other's average."""
-        f, g = cost.new_zeros(len(cost)), cost.new_zeros(cost.shape[1])
+        f = cost.new_zeros(len(cost))
+        g = cost.new_zeros(cost.shape[1])
         for blur in self._blurs(cost.detach().max().item() if most is None else most):
             f, g = (f + _softmin(cost, g, blur)) / 2, (g + _softmin(cost.T, f, blur)) / 2
         return _softmin(cost, g, self.blur), _softmin(cost.T, f, self.blur)
@@ -89,7 +91,8 @@ class Sinkhorn:
         """sum_i pi_ij dc(x_i, y_j)/dy_j; the labels' cost is constant."""
         f, _ = self.potentials(cost, self.most(y[0].numel()))
         plan = torch.softmax((f[:, None] - cost) / self.blur, 0).to(y) / len(y)
-        flat, others = _scaled(y), _scaled(x)
+        flat = _scaled(y)
+        others = _scaled(x)
         slope = 2 * (plan.sum(0)[:, None] * flat - plan.T @ others)
         if self.mixture:
             some = max(1, ROOM // others.numel())

@@ -19,7 +19,8 @@ def directions(shape: tuple[int, int, int], slices: int, seed: int, blur: float 
     Orthogonal ones have the least spectral norm: sqrt(ceil(slices / pixels)) at most. `blur` makes them smooth, with a
     Gaussian of so many pixels: what images of things vary in.
     """
-    random, pixels = torch.Generator().manual_seed(seed), math.prod(shape)
+    random = torch.Generator().manual_seed(seed)
+    pixels = math.prod(shape)
     blocks = []
     for start in range(0, slices, pixels):
         drawn = torch.randn(min(pixels, slices - start), *shape, generator=random, dtype=torch.float64)
@@ -55,7 +56,8 @@ class Slices:
         self, shape: tuple[int, int, int], slices: int, bins: int, span: float, seed: int, blur: float = 0.0
     ) -> None:
         self.directions = directions(shape, slices, seed, blur)
-        self.bins, self.span = bins, span
+        self.bins = bins
+        self.span = span
         self.shape = (slices, bins)
 
     def to(self, device: str) -> Slices:

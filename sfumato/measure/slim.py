@@ -16,28 +16,47 @@ import torch
 from torch import Tensor
 
 GOLDEN = 40503  # 2^16 over the golden ratio
-ROWS, COLUMNS, WARPS = 16, 128, 4  # of a tile: 16 numbers a thread; of twelve tried on an H200 the fastest
+# of a tile: 16 numbers a thread; of twelve tried on an H200 the fastest
+ROWS = 16
+COLUMNS = 128
+WARPS = 4
 MOST = 64  # images, which a tile takes at once
 
 
-def descend(kernel: Any, inputs: Tensor, slopes: Tensor, state: list[Tensor], scalars: Tensor, beta1: float,
-            beta2: float) -> None:  # fmt: skip
+def descend(
+    kernel: Any, inputs: Tensor, slopes: Tensor, state: list[Tensor], scalars: Tensor, beta1: float, beta2: float
+) -> None:
     """One step in place on the gradient inputs^T slopes of (count, n, rows) and (count, n, columns), in bfloat16.
 
     `state` is weights in float32, first and second moments and the weights' copy in bfloat16, all (count, rows,
     columns); `scalars` are a, b and the dither: see `teachers.adam`.
     """
     count, n, rows = inputs.shape
-    columns, deep = slopes.shape[2], max(16, 1 << (n - 1).bit_length())
+    columns = slopes.shape[2]
+    deep = max(16, 1 << (n - 1).bit_length())
     across = -(-columns // COLUMNS)
     tiles = -(-rows // ROWS) * across
     if not count:
         return
     with torch.cuda.device_of(inputs):
         kernel[(count * tiles,)](
-            inputs.contiguous(), slopes.contiguous(), *state, scalars.float(), beta1, beta2, n, rows, columns, across,
-            tiles, deep, ROWS, COLUMNS, GOLDEN, num_warps=WARPS,
-        )  # fmt: skip
+            inputs.contiguous(),
+            slopes.contiguous(),
+            *state,
+            scalars.float(),
+            beta1,
+            beta2,
+            n,
+            rows,
+            columns,
+            across,
+            tiles,
+            deep,
+            ROWS,
+            COLUMNS,
+            GOLDEN,
+            num_warps=WARPS,
+        )
 
 
 def fits(state: list[Tensor], images: int) -> bool:
@@ -77,23 +96,48 @@ def _written() -> Callable[..., Any]:
 
     @triton.jit
     def step(
-        inputs, slopes, weights, first, second, copy, scalars, beta1, beta2, n, rows,
-        columns: tl.constexpr, across: tl.constexpr, tiles: tl.constexpr, deep: tl.constexpr, some_rows: tl.constexpr,
-        some_columns: tl.constexpr, golden: tl.constexpr,
-    ):  # fmt: skip
-        teacher, tile = (tl.program_id(0) // tiles).to(tl.int64), tl.program_id(0) % tiles
+        inputs,
+        slopes,
+        weights,
+        first,
+        second,
+        copy,
+        scalars,
+        beta1,
+        beta2,
+        n,
+        rows,
+        columns: tl.constexpr,
+        across: tl.constexpr,
+        tiles: tl.constexpr,
+        deep: tl.constexpr,
+        some_rows: tl.constexpr,
+        some_columns: tl.constexpr,
+        golden: tl.constexpr,
+    ):
+        teacher = (tl.program_id(0) // tiles).to(tl.int64)
+        tile = tl.program_id(0) % tiles
         row = tile // across * some_rows + tl.arange(0, some_rows)
         column = tile % across * some_columns + tl.arange(0, some_columns)
         image = tl.arange(0, deep)
-        there, shown = (row < rows)[:, None] & (column < columns)[None, :], image < n
-        x = tl.load(inputs + teacher * n * rows + image[:, None] * rows + row[None, :],
-                    mask=shown[:, None] & (row < rows)[None, :], other=0.0)  # fmt: skip
-        y = tl.load(slopes + teacher * n * columns + image[:, None] * columns + column[None, :],
-                    mask=shown[:, None] & (column < columns)[None, :], other=0.0)  # fmt: skip
+        there = (row < rows)[:, None] & (column < columns)[None, :]
+        shown = image < n
+        x = tl.load(
+            inputs + teacher * n * rows + image[:, None] * rows + row[None, :],
+            mask=shown[:, None] & (row < rows)[None, :],
+            other=0.0,
+        )
+        y = tl.load(
+            slopes + teacher * n * columns + image[:, None] * columns + column[None, :],
+            mask=shown[:, None] & (column < columns)[None, :],
+            other=0.0,
+        )
         g = tl.dot(tl.trans(x), y)
         place = row[:, None] * columns + column[None, :]
         at = teacher * rows * columns + place
-        a, b, offset = tl.load(scalars), tl.load(scalars + 1), tl.load(scalars + 2).to(tl.int32)
+        a = tl.load(scalars)
+        b = tl.load(scalars + 1)
+        offset = tl.load(scalars + 2).to(tl.int32)
         m = beta1 * tl.load(first + at, mask=there, other=0.0).to(tl.float32) + (1 - beta1) * g
         v = beta2 * tl.load(second + at, mask=there, other=0.0).to(tl.float32) + (1 - beta2) * g * g
         w = tl.load(weights + at, mask=there, other=0.0) - m / (a * tl.sqrt(v) + b)

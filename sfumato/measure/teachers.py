@@ -33,7 +33,9 @@ from sfumato.measure.critics import TAPS, Critics
 from sfumato.measure.slim import GOLDEN
 from sfumato.measure.windows import filled, windows
 
-SLOPE, EPSILON, ADAM_EPSILON = 0.2, 1e-5, 1e-8
+SLOPE = 0.2
+EPSILON = 1e-5
+ADAM_EPSILON = 1e-8
 Weights = dict[str, Tensor]
 
 
@@ -69,8 +71,11 @@ class Stacked:
     """A block of teachers that are trained and asked together. Made by `Critics.make`."""
 
     def __init__(self, recipe: Critics, weights: Weights) -> None:
-        self.recipe, self.weights, self.step = recipe, weights, 0
-        self.count, device = len(weights["last"]), weights["last"].device
+        self.recipe = recipe
+        self.weights = weights
+        self.step = 0
+        self.count = len(weights["last"])
+        device = weights["last"].device
         kind = torch.bfloat16 if recipe.moments == "bfloat16" else weights["last"].dtype
         self.first = {name: torch.zeros_like(w, dtype=kind) for name, w in weights.items()}
         self.second = {name: torch.zeros_like(w, dtype=kind) for name, w in weights.items()}
@@ -85,7 +90,8 @@ class Stacked:
         their labels (m) are shared by all. A label outside the classes means none.
         """
         self.step += 1
-        b1, b2 = self.recipe.beta1, self.recipe.beta2
+        b1 = self.recipe.beta1
+        b2 = self.recipe.beta2
         rate = self.recipe.rate / (1 - b1**self.step)
         numbers = [(1 - b2**self.step) ** -0.5 / rate, ADAM_EPSILON / rate, self.step * GOLDEN % 65536]
         scalars = torch.tensor(numbers, dtype=torch.float64)  # numbers would be compiled in
@@ -120,7 +126,9 @@ class Stacked:
         few.weights, few.rounded = (
             {name: w[which.to(w.device)] for name, w in kind.items()} for kind in (self.weights, self.rounded)
         )
-        few.count, few.first, few.second = len(which), {}, {}
+        few.count = len(which)
+        few.first = {}
+        few.second = {}
         return few
 
     def scores(self, images: Tensor, labels: Tensor) -> Tensor:
@@ -220,8 +228,12 @@ class Pass:
         weights: Weights,
         sets: Sequence[tuple[Tensor, Tensor]],
     ) -> None:
-        self.recipe, self.align, self.inside, self.weights = recipe, align, inside, weights
-        self.count, self.sizes = len(weights["last"]), [images.shape[1] for images, _ in sets]
+        self.recipe = recipe
+        self.align = align
+        self.inside = inside
+        self.weights = weights
+        self.count = len(weights["last"])
+        self.sizes = [images.shape[1] for images, _ in sets]
         self.exact = weights["last"].dtype
         self.kind = torch.bfloat16 if recipe.precision == "bfloat16" else self.exact
         self.labels = torch.cat([self._known(labels) for _, labels in sets], 1)
@@ -238,7 +250,8 @@ class Pass:
     def _forward(self, sets: list[Tensor]) -> Tensor:
         (_, half, _), (a, b) = self.recipe.sides, self.recipe.maps
         self.pixels = [windows(x.movedim(2, 4).to(self.kind), 5, 2, 2, self.align) for x in sets]
-        first, table = self._matrix("first"), self._table(0)
+        first = self._matrix("first")
+        table = self._table(0)
         low = []
         for x, labels in zip(self.pixels, self.labels.split(self.sizes, 1), strict=True):
             z = self._labelled(torch.bmm(x.expand(self.count, -1, -1), first), table, labels)
@@ -248,7 +261,8 @@ class Pass:
         z = self._labelled(torch.bmm(self.windows, self._matrix("second")), self._table(1), self.labels)
         middle, self.middle_norm = self._norm(z[..., :b].to(self.exact), "second")
         self.middle = middle.to(self.kind)
-        dense, label = self.weights["dense"], self.condition
+        dense = self.weights["dense"]
+        label = self.condition
         spare = dense.shape[1] - self.middle[0, 0].numel() - label.shape[2]
         self.flat = torch.cat([self.middle.flatten(2), functional.pad(label, (0, spare)).to(self.kind)], 2)
         high, self.high_norm = self._norm(torch.bmm(self.flat, dense)[:, :, None].to(self.exact), "dense")
@@ -303,8 +317,10 @@ class Pass:
         grad = _leak(grad, out)
         if saved is None:
             return grad
-        unit, steep = saved[0].to(grad.dtype), saved[1]
-        mean, along = self._means(grad), self._means(grad * unit)
+        unit = saved[0].to(grad.dtype)
+        steep = saved[1]
+        mean = self._means(grad)
+        along = self._means(grad * unit)
         self.grads[f"{name}_scale"], self.grads[f"{name}_shift"] = (
             x.sum((1, 2)) * grad.shape[2] for x in (along, mean)
         )
@@ -314,7 +330,8 @@ class Pass:
         """From the loss's slope in the scores (count, n) to that in the first maps; weights' gradients in `grads`."""
         self.grads: Weights = {}
         hidden, (_, half, rest), b = self.recipe.hidden, self.recipe.sides, self.recipe.maps[1]
-        n, dense = sum(self.sizes), self.weights["dense"]
+        n = sum(self.sizes)
+        dense = self.weights["dense"]
         if learn:
             self.grads["last"] = torch.bmm(slope[:, None], self.high)[:, 0]
             if self.recipe.heads:
@@ -335,7 +352,9 @@ class Pass:
     def _learn(self, grad: Tensor, layer: int, inputs: list[Tensor]) -> None:
         """Gradients of a convolution's weights from that of its maps (count, n, positions, maps)."""
         name = ("first", "second")[layer]
-        shape, maps, y = self.weights[name].shape, grad.shape[3], self.recipe.classes
+        shape = self.weights[name].shape
+        maps = grad.shape[3]
+        y = self.recipe.classes
         grad = filled(grad, self.align)
         rows = [part.flatten(1, 2) for part in grad.split(self.sizes if len(inputs) > 1 else grad.shape[1], 1)]
         products = [torch.bmm(g.mT, x.expand(self.count, -1, -1)).mT for x, g in zip(inputs, rows, strict=True)]
@@ -343,7 +362,8 @@ class Pass:
         by_label = torch.bmm(hot.mT, grad.flatten(2)).unflatten(2, grad.shape[2:])  # row y is of all labels
         taps = (self._inside(layer).mT @ by_label)[..., :maps]
         self.grads[name] = sum(p[:, : shape[1], : shape[2]].to(self.exact) for p in products)
-        self.grads[f"{name}_label"], self.grads[f"{name}_bias"] = taps[:, :y, :TAPS], taps[:, y, TAPS]
+        self.grads[f"{name}_label"] = taps[:, :y, :TAPS]
+        self.grads[f"{name}_bias"] = taps[:, y, TAPS]
 
     def learn_first(self, grad: Tensor) -> None:
         """Gradients of the first convolution from that of its maps."""
@@ -395,20 +415,30 @@ def _directions(recipe: Critics, align: int, inside: Any, weights: Weights, fake
 
 
 def adam(
-    grads: Weights, weights: Weights, first: Weights, second: Weights, rounded: Weights, scalars: Tensor,
-    beta1: float, beta2: float,
-) -> None:  # fmt: skip
+    grads: Weights,
+    weights: Weights,
+    first: Weights,
+    second: Weights,
+    rounded: Weights,
+    scalars: Tensor,
+    beta1: float,
+    beta2: float,
+) -> None:
     """One step in place (Kingma and Ba 2015): w -= m / (a sqrt(v) + b), `scalars` being a, b and the dither."""
     a, b = scalars[:2].to(next(iter(weights.values())).dtype)
     for name, grad in grads.items():
-        w, m, v = weights[name], first[name], second[name]
+        w = weights[name]
+        m = first[name]
+        v = second[name]
         g = grad.to(w.dtype)
         if m.dtype == torch.bfloat16:
-            new_m, new_v = beta1 * m.float() + (1 - beta1) * g, beta2 * v.float() + (1 - beta2) * g * g
+            new_m = beta1 * m.float() + (1 - beta1) * g
+            new_v = beta2 * v.float() + (1 - beta2) * g * g
             m.copy_(new_m)
             v.copy_(dithered(new_v, scalars[2]))
         else:
-            new_m, new_v = m.lerp_(g, 1 - beta1), v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+            new_m = m.lerp_(g, 1 - beta1)
+            new_v = v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
         w.addcdiv_(new_m, new_v.sqrt().mul_(a).add_(b), value=-1)
         if name in rounded:
             rounded[name].copy_(w)

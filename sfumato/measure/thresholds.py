@@ -54,8 +54,9 @@ def bisected(kernel: Any, sizes: Tensor, share: float) -> Tensor:
     block = max(1024, 1 << (sizes.shape[1] - 1).bit_length())
     if len(sizes):
         with torch.cuda.device_of(sizes):
-            kernel[(len(sizes),)](sizes.contiguous(), found, sizes.shape[1], share, block, BITS,
-                                  num_warps=min(32, block // 1024 * 4))  # fmt: skip
+            kernel[(len(sizes),)](
+                sizes.contiguous(), found, sizes.shape[1], share, block, BITS, num_warps=min(32, block // 1024 * 4)
+            )
     return found.view(torch.float32)
 
 
@@ -80,13 +81,15 @@ def _written() -> Callable[..., Any]:
 
     @triton.jit
     def bisect(sizes, found, columns, share, block: tl.constexpr, bits: tl.constexpr):
-        row, at = tl.program_id(0).to(tl.int64), tl.arange(0, block)
+        row = tl.program_id(0).to(tl.int64)
+        at = tl.arange(0, block)
         size = tl.load(sizes + row * columns + at, mask=at < columns, other=0.0)
         peak = tl.max(size, 0)
         energy = size / tl.where(peak > 0, peak, 1.0)  # no square is too large
         energy = energy * energy
         most = share * tl.sum(energy, 0)
-        number, threshold = size.to(tl.int32, bitcast=True), 0
+        number = size.to(tl.int32, bitcast=True)
+        threshold = 0
         for bit in range(bits):
             tried = threshold | (1 << (bits - 1 - bit))
             over = tl.sum(tl.where(number >= tried, energy, 0.0), 0) > most

@@ -100,7 +100,8 @@ class Held(nn.Module):
 
     def __init__(self, net: nn.Module, losses: Callable[..., Tensor]) -> None:
         super().__init__()
-        self.net, self.losses = net, losses
+        self.net = net
+        self.losses = losses
 
     def forward(self, *batch: Tensor) -> Tensor:
         return self.losses(self.net, *batch)

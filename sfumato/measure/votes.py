@@ -80,7 +80,8 @@ class TopK:
 
     def choose(self, directions: Tensor, random: torch.Generator) -> tuple[Tensor | None, Tensor]:
         """Places of the kept pixels (None for all of them) and the votes there."""
-        values, k = finite(directions), self._kept(directions.shape[-1])
+        values = finite(directions)
+        k = self._kept(directions.shape[-1])
         # Only what is kept is clipped, divided and drawn for: a seventeenth of all pixels for CelebA.
         places = largest(values.abs(), k) if k < values.shape[-1] else None
         return places, self._signs(values if places is None else values.gather(-1, places), random)

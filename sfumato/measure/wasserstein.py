@@ -28,7 +28,9 @@ from torch.nn import functional as F
 
 from sfumato.measure.teachers import chunk_for, precision, restore, state_of
 
-SLOPE, TINY, ADAM_EPSILON = 0.2, 1e-12, 1e-8
+SLOPE = 0.2
+TINY = 1e-12
+ADAM_EPSILON = 1e-8
 LAYERS = ("first", "second", "dense")
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
 TILE = {"cpu": 2**26, "cuda": 2**34}  # bytes that critics worked on at once may take; within a cache on a CPU
@@ -59,8 +61,10 @@ class SteepCritics:
         if min(*self.shape, self.classes, self.width, self.hidden, self.draws) < 1:
             raise ValueError(f"Expected shape, classes, width, hidden and draws from 1, found {self}.")
         if not (0 <= self.penalty < 1e6 and 0 < self.rate < 10 and self.precision in PRECISIONS):
-            raise ValueError(f"Expected penalty from 0, rate in (0, 10) and precision={' or '.join(PRECISIONS)}, found "
-                             f"penalty={self.penalty}, rate={self.rate}, precision={self.precision}.")  # fmt: skip
+            raise ValueError(
+                f"Expected penalty from 0, rate in (0, 10) and precision={' or '.join(PRECISIONS)}, found "
+                f"penalty={self.penalty}, rate={self.rate}, precision={self.precision}."
+            )
 
     @property
     def maps(self) -> tuple[int, int]:
@@ -118,7 +122,9 @@ class Steep:
     """A block of critics that are trained and asked together. Made by `SteepCritics.make`."""
 
     def __init__(self, recipe: SteepCritics, weights: Weights) -> None:
-        self.recipe, self.weights, self.step = recipe, weights, 0
+        self.recipe = recipe
+        self.weights = weights
+        self.step = 0
         self.first, self.second = ({name: torch.zeros_like(w) for name, w in weights.items()} for _ in range(2))
 
     @property
@@ -163,7 +169,8 @@ class Steep:
         """Some of the critics, to be asked and not to be taught."""
         few = copy.copy(self)
         few.weights = {name: w[which.to(w.device)] for name, w in self.weights.items()}
-        few.first, few.second = {}, {}
+        few.first = {}
+        few.second = {}
         return few
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -181,8 +188,10 @@ class Steep:
 
     def _adam(self, part: slice, weights: Weights, grads: Weights) -> None:
         """One step in place (Kingma and Ba 2015)."""
-        b1, b2 = self.recipe.beta1, self.recipe.beta2
-        rate, root = self.recipe.rate / (1 - b1**self.step), math.sqrt(1 - b2**self.step)
+        b1 = self.recipe.beta1
+        b2 = self.recipe.beta2
+        rate = self.recipe.rate / (1 - b1**self.step)
+        root = math.sqrt(1 - b2**self.step)
         for name, w in weights.items():
             m = self.first[name][part].lerp_(grads[name], 1 - b1)
             v = self.second[name][part].mul_(b2).addcmul_(grads[name], grads[name], value=1 - b2)
@@ -193,8 +202,12 @@ class Way:
     """One way through the critics: forth at once, back on demand, and forth again with the slopes that were met."""
 
     def __init__(self, recipe: SteepCritics, weights: Weights, images: Tensor, labels: Tensor) -> None:
-        self.recipe, self.weights, self.inputs, self.slopes = recipe, weights, [], []
-        self.count, self.images = len(weights["heads"]), images.shape[1]
+        self.recipe = recipe
+        self.weights = weights
+        self.inputs = []
+        self.slopes = []
+        self.count = len(weights["heads"])
+        self.images = images.shape[1]
         hot = F.one_hot(labels.clamp(0, recipe.classes - 1), recipe.classes).to(weights["heads"].dtype)
         self.hot = hot.expand(self.count, -1, -1)
         x = images.movedim(2, 4)
@@ -240,7 +253,8 @@ class Way:
 
     def send(self, images: Tensor, last: int) -> Tensor:
         """Images (count, last, c, h, w) in place of the last ones, with the slopes of those and without constants."""
-        kept, self.inputs = self.inputs, []
+        kept = self.inputs
+        self.inputs = []
         x = images.movedim(2, 4)
         for layer in range(3):
             x = self._through(layer, x) * self.slopes[layer][:, -last:]
@@ -249,8 +263,15 @@ class Way:
         return torch.cat([self.top[:, :-last], x], 1)
 
 
-def _gradients(recipe: SteepCritics, weights: Weights, images: Tensor, partners: Tensor, labels: Tensor, weight: Tensor,
-               share: Tensor) -> Weights:  # fmt: skip
+def _gradients(
+    recipe: SteepCritics,
+    weights: Weights,
+    images: Tensor,
+    partners: Tensor,
+    labels: Tensor,
+    weight: Tensor,
+    share: Tensor,
+) -> Weights:
     """Of the loss, for every weight; `weight` (count, n) leaves records out, `share` (n) are the u_j."""
     n = images.shape[1]
     between = torch.lerp(partners, images, share[:, None, None, None])
@@ -283,7 +304,8 @@ def _columns(x: Tensor) -> Tensor:
     h, w = x.shape[2:4]
     x = F.pad(x, (0, 0, 1, 1 + w % 2, 1, 1 + h % 2))
     blocks = x.unflatten(3, (-1, 2)).unflatten(2, (-1, 2)).transpose(3, 4).flatten(4)
-    high, wide = blocks.shape[2] - 1, blocks.shape[3] - 1
+    high = blocks.shape[2] - 1
+    wide = blocks.shape[3] - 1
     return torch.cat([blocks[:, :, i : i + high, j : j + wide] for i, j in CORNERS], 4)
 
 

@@ -19,7 +19,9 @@ from torch import Tensor
 from torch.nn import functional
 
 WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}
-ROWS, COLUMNS = 128, 64  # of a tile, at most: 64 words for each of 128 threads
+# of a tile, at most: 64 words for each of 128 threads
+ROWS = 128
+COLUMNS = 64
 MOST = 2**31 - 1  # of rows, columns, numbers of one image and tiles, which the kernel counts in 32 bits
 
 
@@ -76,7 +78,8 @@ def _launched(kernel: Any, x: Tensor, size: int, stride: int, pad: int, align: i
         return out
     bytes_of = channels * x.element_size(), columns * x.element_size(), x.storage_offset() * x.element_size()
     width = next(width for width in WORDS if not any(number % width for number in bytes_of))
-    channels, columns = bytes_of[0] // width, bytes_of[1] // width
+    channels = bytes_of[0] // width
+    columns = bytes_of[1] // width
     tile = min(COLUMNS, 1 << (columns - 1).bit_length())
     tiles = -(-rows // ROWS) * -(-columns // tile)
     if max(rows + ROWS, columns + tile, h * w * channels, tiles) > MOST:
@@ -85,9 +88,21 @@ def _launched(kernel: Any, x: Tensor, size: int, stride: int, pad: int, align: i
     given, taken = (tensor.view(-1).view(WORDS[width]) for tensor in (x, out))
     with torch.cuda.device_of(x):
         kernel[(tiles,)](
-            given, taken, rows, columns, h, w, channels, across, out.shape[1] // x.shape[1], size, stride, pad,
-            ROWS, tile,
-        )  # fmt: skip
+            given,
+            taken,
+            rows,
+            columns,
+            h,
+            w,
+            channels,
+            across,
+            out.shape[1] // x.shape[1],
+            size,
+            stride,
+            pad,
+            ROWS,
+            tile,
+        )
     return out
 
 
@@ -112,17 +127,30 @@ def _written() -> Callable[..., Any]:
 
     @triton.jit
     def copy(
-        x, out, rows,
-        columns: tl.constexpr, h: tl.constexpr, w: tl.constexpr, channels: tl.constexpr, across: tl.constexpr,
-        positions: tl.constexpr, size: tl.constexpr, stride: tl.constexpr, pad: tl.constexpr,
-        some_rows: tl.constexpr, some_columns: tl.constexpr,
-    ):  # fmt: skip
+        x,
+        out,
+        rows,
+        columns: tl.constexpr,
+        h: tl.constexpr,
+        w: tl.constexpr,
+        channels: tl.constexpr,
+        across: tl.constexpr,
+        positions: tl.constexpr,
+        size: tl.constexpr,
+        stride: tl.constexpr,
+        pad: tl.constexpr,
+        some_rows: tl.constexpr,
+        some_columns: tl.constexpr,
+    ):
         tiles: tl.constexpr = (columns + some_columns - 1) // some_columns
         row = tl.program_id(0) // tiles * some_rows + tl.arange(0, some_rows)
         column = tl.program_id(0) % tiles * some_columns + tl.arange(0, some_columns)
-        image, place = row // positions, row % positions
-        top, left = place // across * stride - pad, place % across * stride - pad
-        down, run = column // (size * channels), column % (size * channels)
+        image = row // positions
+        place = row % positions
+        top = place // across * stride - pad
+        left = place % across * stride - pad
+        down = column // (size * channels)
+        run = column % (size * channels)
         start = image.to(tl.int64) * (h * w * channels) + (top * w + left) * channels
         step = down * (w * channels) + run
         # A row or column beyond the last is sent outside the map, which spares a mask for every number.

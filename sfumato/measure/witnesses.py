@@ -79,10 +79,12 @@ class Crowd:
     """A block of teachers, each with the images that it drew last. Made by `Witnesses.make`."""
 
     def __init__(self, recipe: Witnesses, count: int, device: str) -> None:
-        self.recipe, self.count = recipe, count
+        self.recipe = recipe
+        self.count = count
         self.images = torch.zeros(count, recipe.draws, math.prod(recipe.shape), device=device)
         self.labels = torch.full((count, recipe.draws), -1, device=device)
-        self.kernel, self.times = recipe.kernel, torch.tensor(1.0, device=device)
+        self.kernel = recipe.kernel
+        self.times = torch.tensor(1.0, device=device)
         self.fakes = torch.zeros(recipe.fakes, self.images.shape[2], device=device)
         self.fake_labels = torch.full((recipe.fakes,), -1, device=device)
 
@@ -100,7 +102,8 @@ class Crowd:
 
     def directions(self, fakes: Tensor, labels: Tensor) -> Tensor:
         """The slope of each D_i in the fakes: (count, m, c h w)."""
-        x, asked = fakes.flatten(1), self._place(labels)
+        x = fakes.flatten(1)
+        asked = self._place(labels)
         weights = shares(asked.expand(self.count, -1), self.labels)
         with products(self.recipe.precision, x.device):
             found = self.kernel.slopes(x, self.images, weights, self.times)
@@ -114,7 +117,10 @@ class Crowd:
     def some(self, which: Tensor) -> Crowd:
         """Some of the teachers, to be asked and not to be taught."""
         few = Crowd(self.recipe, 1, str(self.images.device))
-        few.count, few.times, few.fakes, few.fake_labels = len(which), self.times, self.fakes, self.fake_labels
+        few.count = len(which)
+        few.times = self.times
+        few.fakes = self.fakes
+        few.fake_labels = self.fake_labels
         few.images, few.labels = (t[which.to(t.device)] for t in (self.images, self.labels))
         return few
 

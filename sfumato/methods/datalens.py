@@ -109,8 +109,9 @@ class DataLens(Method):
 
     def votes(self) -> Compression:
         """How a teacher's direction becomes a vote."""
-        return compression(self.compress, self.topk, self.clip, stochastic=self.stochastic, sparse=self.sparse,
-                           levels=self.levels)  # fmt: skip
+        return compression(
+            self.compress, self.topk, self.clip, stochastic=self.stochastic, sparse=self.sparse, levels=self.levels
+        )
 
     def small(self) -> DataLens:
         """The same votes by a few small teachers."""
@@ -118,8 +119,12 @@ class DataLens(Method):
         return few.at_most(hidden=8, width=2 if self.generator == "dcgan" else 8, batch=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        spec, facts, votes = barrier.spec, barrier.plan.facts, self.votes()
-        d, sigma, steps = spec.pixels, facts["sigma"] * votes.gain, facts["steps"]
+        spec = barrier.spec
+        facts = barrier.plan.facts
+        votes = self.votes()
+        d = spec.pixels
+        sigma = facts["sigma"] * votes.gain
+        steps = facts["steps"]
         m = 1 if self.order == "paper" else self.batch  # images a question is about
         weights = histograms.shares(self.labels, barrier, run)
         student = voting.student(self, spec, weights, run, steps)
@@ -130,14 +135,23 @@ class DataLens(Method):
 
         def voted(x: Tensor, y: Tensor, j: int) -> Tensor:
             noisy = barrier.release("votes", query, x, y, j)  # the barrier
-            seen, n = votes.decode(noisy, d, round(self.share * self.teachers)), self.share * self.teachers
-            return direction(seen.view(-1, *spec.shape), teachers=n, sigma=sigma, blur=self.blur, rule=self.rule,
-                             threshold=self.threshold or 0.7 * sigma / n)  # fmt: skip
+            seen = votes.decode(noisy, d, round(self.share * self.teachers))
+            n = self.share * self.teachers
+            return direction(
+                seen.view(-1, *spec.shape),
+                teachers=n,
+                sigma=sigma,
+                blur=self.blur,
+                rule=self.rule,
+                threshold=self.threshold or 0.7 * sigma / n,
+            )
 
         for t in run.steps(steps, student=student, teachers=teachers, strip=strip):
             z, y = voting.asked(student.net, self.batch, run, t)
-            x, about = student.fakes(z, y), student.about(y)
-            lesson, moves = voting.lesson(self, student, x, y, run, t), []
+            x = student.fakes(z, y)
+            about = student.about(y)
+            lesson = voting.lesson(self, student, x, y, run, t)
+            moves = []
             for j in range(0, self.batch, m):
                 for _ in range(self.updates if t or j else self.warmup + self.updates):
                     barrier.train(teachers, *lesson)

@@ -84,10 +84,17 @@ class DPHP(Method):
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
         phi = HermiteFeatures(
-            barrier.spec.pixels, self.order, self.rho, self.reach, self.groups, self.members, self.product,
+            barrier.spec.pixels,
+            self.order,
+            self.rho,
+            self.reach,
+            self.groups,
+            self.members,
+            self.product,
             embedding.public_random(self),
-        ).to(run.device)  # fmt: skip
+        ).to(run.device)
         query = BoundedSum(phi, self.bound, (phi.size,), by_class=True)
         sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
-        target, net = embedding.means(self, sums, barrier, run), embedding.generator(self, barrier, run)
+        target = embedding.means(self, sums, barrier, run)
+        net = embedding.generator(self, barrier, run)
         return match(net, target, phi, run, steps=self.steps, batch=self.batch, rate=self.rate, distance=unbiased)

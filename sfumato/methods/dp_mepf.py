@@ -70,8 +70,16 @@ class DPMEPF(Method):
         object.__setattr__(self, "network", perceptual.bring(self.network))
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return embedding.plan(self, spec, budget, TWO_BALLS, USUAL, DEVIATIONS, length=TWO_BALLS.norm,
-                              facts={"public_network": self.network})  # fmt: skip
+        return embedding.plan(
+            self,
+            spec,
+            budget,
+            TWO_BALLS,
+            USUAL,
+            DEVIATIONS,
+            length=TWO_BALLS.norm,
+            facts={"public_network": self.network},
+        )
 
     def small(self) -> DPMEPF:
         """The same moments of a small network, where the network is one of the package's own."""
@@ -82,5 +90,6 @@ class DPMEPF(Method):
         psi = PerceptualMoments(perceptual.network(self.network), self.grid, barrier.spec.shape).to(run.device)
         query = BoundedSum(psi, TWO_BALLS, (psi.size,), by_class=True)
         sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
-        target, net = embedding.means(self, sums, barrier, run), embedding.generator(self, barrier, run)
+        target = embedding.means(self, sums, barrier, run)
+        net = embedding.generator(self, barrier, run)
         return match(net, target, psi, run, steps=self.steps, batch=self.batch, rate=self.rate, distance=unbiased)

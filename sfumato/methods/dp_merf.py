@@ -81,11 +81,16 @@ class DPMERF(Method):
             if counted is not None:
                 crossings[histograms.CROSSING] = crossing(histograms.VOTE, noise * counted)
             return Plan(
-                self.name, self.settings(), spec, budget, crossings,
+                self.name,
+                self.settings(),
+                spec,
+                budget,
+                crossings,
                 paper=mean_embedding(noise * main, budget.delta, records=spec.records),
-                labels=histograms.describe(self.labels), deviations=DEVIATIONS,
+                labels=histograms.describe(self.labels),
+                deviations=DEVIATIONS,
                 warnings=self._warnings(spec, noise * main),
-            )  # fmt: skip
+            )
 
         return within(budget, at)
 

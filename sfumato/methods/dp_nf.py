@@ -69,11 +69,15 @@ class DPNF(Method):
             if not 1 <= getattr(self, name) <= 10_000_000:
                 raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
         if not (0 < self.rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.average < 1 and 0 < self.temperature <= 2):
-            raise ValueError("Expected rate up to 1, clip above 0, average below 1 and temperature up to 2, found "
-                             f"{self.rate}, {self.clip}, {self.average}, {self.temperature}.")  # fmt: skip
+            raise ValueError(
+                "Expected rate up to 1, clip above 0, average below 1 and temperature up to 2, found "
+                f"{self.rate}, {self.clip}, {self.average}, {self.temperature}."
+            )
         if self.layers > 100 or self.public_steps < 0 or self.frequencies < 2:
-            raise ValueError("Expected up to 100 layers, public_steps from 0 and frequencies from 2, found "
-                             f"{self.layers}, {self.public_steps}, {self.frequencies}.")  # fmt: skip
+            raise ValueError(
+                "Expected up to 100 layers, public_steps from 0 and frequencies from 2, found "
+                f"{self.layers}, {self.public_steps}, {self.frequencies}."
+            )
 
     def descent(self, spec: DataSpec) -> Descent:
         """Steps, batch and clip; a set smaller than four batches gives a quarter of its records."""
@@ -87,14 +91,27 @@ class DPNF(Method):
         return self.at_most(width=8, layers=2, public_steps=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)
-        net = explicit.seeded(run, lambda: FlowGenerator(
-            spec.shape, spec.classes, self.width, self.layers, self.frequencies, weights, self.temperature
-        ))  # fmt: skip
+        spec = barrier.spec
+        weights = histograms.shares(self.labels, barrier, run)
+        net = explicit.seeded(
+            run,
+            lambda: FlowGenerator(
+                spec.shape, spec.classes, self.width, self.layers, self.frequencies, weights, self.temperature
+            ),
+        )
         warm_start(net, self.loss, public, spec, run, steps=self.public_steps, copies=self.copies)
-        return explicit.train(net, self.loss, barrier, run, self.descent(spec), rate=self.rate, average=self.average,
-                              pace=lambda t: warm_cosine(t, self.steps), copies=self.copies,
-                              bfloat16=self.bfloat16)  # fmt: skip
+        return explicit.train(
+            net,
+            self.loss,
+            barrier,
+            run,
+            self.descent(spec),
+            rate=self.rate,
+            average=self.average,
+            pace=lambda t: warm_cosine(t, self.steps),
+            copies=self.copies,
+            bfloat16=self.bfloat16,
+        )
 
     def loss(self, net: nn.Module, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
         """Minus the log density of each row, with grain of its own."""

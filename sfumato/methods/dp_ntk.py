@@ -71,5 +71,6 @@ class DPNTK(Method):
         phi = Tangent(barrier.spec.pixels, self.hidden, self.gain, random).to(run.device)
         query = BoundedSum(phi, UNIT_BALL, (phi.size,), by_class=True)
         sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
-        target, net = embedding.means(self, sums, barrier, run), embedding.generator(self, barrier, run)
+        target = embedding.means(self, sums, barrier, run)
+        net = embedding.generator(self, barrier, run)
         return match(net, target, phi, run, steps=self.steps, batch=self.batch, rate=self.rate)

@@ -79,8 +79,10 @@ class DPSinkhorn(Method):
             if not 1 <= getattr(self, name) <= 1_000_000:
                 raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(self, name)}.")
         if not (2 <= self.fakes <= 100_000 and 0 < self.rate <= 1 and 1e-6 <= self.clip <= 1e6):
-            raise ValueError(f"Expected fakes from 2 to 100000, rate above 0 and up to 1, clip from 1e-6 to 1e6, found "
-                             f"fakes={self.fakes}, rate={self.rate}, clip={self.clip}.")  # fmt: skip
+            raise ValueError(
+                f"Expected fakes from 2 to 100000, rate above 0 and up to 1, clip from 1e-6 to 1e6, found "
+                f"fakes={self.fakes}, rate={self.rate}, clip={self.clip}."
+            )
         for name, allowed in {"generator": GENERATORS, "law": LAWS}.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"Expected {name}={f' or {name}='.join(allowed)}, found {getattr(self, name)}.")
@@ -94,19 +96,29 @@ class DPSinkhorn(Method):
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         return pointwise.plan(
-            self, "gradient", Ball(self.clip), spec, budget, batch=self.batch, steps=self.steps, unit=2.0,
-            deviations=DEVIATIONS, reason=REASON,
-        )  # fmt: skip
+            self,
+            "gradient",
+            Ball(self.clip),
+            spec,
+            budget,
+            batch=self.batch,
+            steps=self.steps,
+            unit=2.0,
+            deviations=DEVIATIONS,
+            reason=REASON,
+        )
 
     def small(self) -> DPSinkhorn:
         """The same releases for a few fakes of a small generator."""
         return self.at_most(fakes=4, width=8, hidden=8, latent=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        spec, divergence = barrier.spec, self.divergence()
+        spec = barrier.spec
+        divergence = self.divergence()
         weights = histograms.shares(self.labels, barrier, run)
-        net = fresh(self.generator, spec, weights, run, latent=self.latent, width=self.width, hidden=self.hidden,
-                    law=self.law)  # fmt: skip
+        net = fresh(
+            self.generator, spec, weights, run, latent=self.latent, width=self.width, hidden=self.hidden, law=self.law
+        )
         student = Student(net, rate=self.rate, average=self.average, scale=1.0, total=self.steps)
         strip = Strip(run, net, spec)
 
@@ -116,7 +128,8 @@ class DPSinkhorn(Method):
         query = BatchValue(slope, Ball(self.clip), (self.fakes, *spec.shape))
         for t in run.steps(self.steps, student=student, strip=strip):
             random = run.generator("fakes", t)
-            z, y = net.latents(self.fakes, random).to(run.device), allot(self.fakes, net.label_weights, random)
+            z = net.latents(self.fakes, random).to(run.device)
+            y = allot(self.fakes, net.label_weights, random)
             x = student.fakes(z, y.to(run.device))
             released = barrier.release("gradient", query, x, y.to(run.device))  # the barrier
             student.step(z, y.to(run.device), -released)

@@ -75,8 +75,9 @@ class DPSWD(Method):
         if not 0 <= self.blur < 1e6:
             raise ValueError(f"Expected blur of at least 0, found blur={self.blur}.")
         if self.bins < 2 or self.slices * self.bins > embedding.MOST:
-            raise ValueError(f"Expected bins of at least 2 and slices * bins up to a million, found "
-                             f"{self.slices}, {self.bins}.")  # fmt: skip
+            raise ValueError(
+                f"Expected bins of at least 2 and slices * bins up to a million, found {self.slices}, {self.bins}."
+            )
 
     @property
     def bound(self) -> Ballot:
@@ -90,16 +91,27 @@ class DPSWD(Method):
             """What rows with the same noise multiplier would be said to cost."""
             return dp_swd(multiplier * norm, self.slices, spec.pixels, budget.delta)
 
-        return embedding.plan(self, spec, budget, self.bound, self.slices * self.bins, DEVIATIONS, paper=paper,
-                              length=(self.slices / self.bins) ** 0.5, facts={"spectral_norm": norm})  # fmt: skip
+        return embedding.plan(
+            self,
+            spec,
+            budget,
+            self.bound,
+            self.slices * self.bins,
+            DEVIATIONS,
+            paper=paper,
+            length=(self.slices / self.bins) ** 0.5,
+            facts={"spectral_norm": norm},
+        )
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
-        shape, seed = barrier.spec.shape, self.feature_seed
+        shape = barrier.spec.shape
+        seed = self.feature_seed
         slices = Slices(shape, self.slices, self.bins, self.span, seed, self.blur).to(run.device)
         query = BoundedSum(slices, self.bound, slices.shape, by_class=True)
         counts = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
         shares = embedding.means(self, counts, barrier, run)
         target = torch.where(shares.isfinite().all(-1)[:, None], slices.quantiles(shares, self.batch), torch.nan)
         net = embedding.generator(self, barrier, run)
-        return match(net, target, slices.project, run, steps=self.steps, batch=self.batch, rate=self.rate,
-                     distance=wasserstein)  # fmt: skip
+        return match(
+            net, target, slices.project, run, steps=self.steps, batch=self.batch, rate=self.rate, distance=wasserstein
+        )

@@ -80,11 +80,15 @@ class DPVAE(Method):
             if not 1 <= getattr(self, name) <= 10_000_000:
                 raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
         if self.likelihood not in LIKELIHOODS or self.width % 8 or not 0 <= self.components <= 1000:
-            raise ValueError(f"Expected likelihood={' or likelihood='.join(LIKELIHOODS)}, width a multiple of 8, up to "
-                             f"1000 components, found {self.likelihood}, {self.width}, {self.components}.")  # fmt: skip
+            raise ValueError(
+                f"Expected likelihood={' or likelihood='.join(LIKELIHOODS)}, width a multiple of 8, up to "
+                f"1000 components, found {self.likelihood}, {self.width}, {self.components}."
+            )
         if not (0 < self.rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.average < 1 and 0 < self.share < 1):
-            raise ValueError("Expected rate up to 1, clip above 0, average from 0 and share between 0 and 1, found "
-                             f"{self.rate}, {self.clip}, {self.average}, {self.share}.")  # fmt: skip
+            raise ValueError(
+                "Expected rate up to 1, clip above 0, average from 0 and share between 0 and 1, found "
+                f"{self.rate}, {self.clip}, {self.average}, {self.share}."
+            )
         if not (self.noise > 0 and self.beta >= 0 and self.public_steps >= 0):
             raise ValueError("Expected noise above 0, beta and public_steps of at least 0.")
 
@@ -94,22 +98,35 @@ class DPVAE(Method):
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         parts = mixture.crossings(self.rounds, self.share) if self.components else {}
-        return explicit.plan(self, self.descent(spec), spec, budget, deviations=DEVIATIONS, parts=parts,
-                             warm=self.public_steps)  # fmt: skip
+        return explicit.plan(
+            self, self.descent(spec), spec, budget, deviations=DEVIATIONS, parts=parts, warm=self.public_steps
+        )
 
     def small(self) -> DPVAE:
         """The same gradients of a small network."""
         return self.at_most(width=8, latent=4, public_steps=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)
-        net = explicit.seeded(run, lambda: VAE(VAEGenerator(spec.shape, spec.classes, self.latent, self.width, weights,
-                                                            self.components)))  # fmt: skip
+        spec = barrier.spec
+        weights = histograms.shares(self.labels, barrier, run)
+        net = explicit.seeded(
+            run, lambda: VAE(VAEGenerator(spec.shape, spec.classes, self.latent, self.width, weights, self.components))
+        )
         loss = self.loss()
         warm_start(net, loss, public, spec, run, steps=self.public_steps, copies=self.copies)
-        made = explicit.train(net, loss, barrier, run, self.descent(spec), rate=self.rate, average=self.average,
-                              pace=lambda t: warm_cosine(t, self.steps), copies=self.copies, bfloat16=self.bfloat16,
-                              generator=net.decoder)  # fmt: skip
+        made = explicit.train(
+            net,
+            loss,
+            barrier,
+            run,
+            self.descent(spec),
+            rate=self.rate,
+            average=self.average,
+            pace=lambda t: warm_cosine(t, self.steps),
+            copies=self.copies,
+            bfloat16=self.bfloat16,
+            generator=net.decoder,
+        )
         if self.components:
             reach = 2 * self.latent**0.5  # codes of N(0, I) are rarely longer
             codes = lambda images, labels: net.encoder(images, labels)[0] / reach  # noqa: E731

@@ -114,18 +114,45 @@ class DPAF(Method):
     def rules(self, sizes: Sizes, spec: DataSpec, weights: list[float] | None, noise: float) -> Rules:
         """Of the game between generator and discriminator."""
         shares = tuple(weights or [1 / len(spec.classes)] * len(spec.classes)) if self.classwise else (1.0,)
-        return Rules(sizes.steps, sizes.batch, sizes.wide, self.mu, shares, noise, sizes.second.clip, self.relative,
-                     self.replay, self.bfloat16, self.fakes, self.moves, self.matching)  # fmt: skip
+        return Rules(
+            sizes.steps,
+            sizes.batch,
+            sizes.wide,
+            self.mu,
+            shares,
+            noise,
+            sizes.second.clip,
+            self.relative,
+            self.replay,
+            self.bfloat16,
+            self.fakes,
+            self.moves,
+            self.matching,
+        )
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)
-        sizes, sums, before = self.sizes(spec), barrier.plan.crossings[AGGREGATE], None
+        spec = barrier.spec
+        weights = histograms.shares(self.labels, barrier, run)
+        sizes = self.sizes(spec)
+        sums = barrier.plan.crossings[AGGREGATE]
+        before = None
         rules = self.rules(sizes, spec, weights, sums.mechanism.std(sums.bound))
-        net = seeded(run, lambda: MirrorGenerator(spec.shape, spec.classes, self.latent, self.width, sizes.layout.depth,
-                                                  label_weights=weights, smooth=self.smooth))  # fmt: skip
+        net = seeded(
+            run,
+            lambda: MirrorGenerator(
+                spec.shape,
+                spec.classes,
+                self.latent,
+                self.width,
+                sizes.layout.depth,
+                label_weights=weights,
+                smooth=self.smooth,
+            ),
+        )
         critic = seeded(run, lambda: self._critic(spec, sizes.layout, rules))
-        players = Players(net, critic, Turns(self.critic_steps), rate=self.rate, critic_rate=self.critic_rate,
-                          average=self.average)  # fmt: skip
+        players = Players(
+            net, critic, Turns(self.critic_steps), rate=self.rate, critic_rate=self.critic_rate, average=self.average
+        )
         turn = Turn(players, rules, self.critic_rate if self.conv1 == "game" else None)
         if self.conv1 == "public":
             first_layers.learn_publicly(critic.lower.conv1, public, spec, run, self.conv1_steps)
@@ -140,7 +167,8 @@ class DPAF(Method):
         return play(turn, barrier.release, run, Strip(run, net, spec), before=before, ready=ready)  # the barrier
 
     def _critic(self, spec: DataSpec, layout: Layout, rules: Rules) -> Discriminator:
-        classes, widths = len(spec.classes), (self.critic_width, self.features)
+        classes = len(spec.classes)
+        widths = (self.critic_width, self.features)
         lower = Lower(spec.shape, classes, layout, *widths, self.activation)
         upper = Upper(spec.shape, classes, layout, *widths, self.hidden, self.activation, told=rules.by_class)
         return Discriminator(lower, upper, rules, self.together)

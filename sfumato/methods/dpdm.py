@@ -87,18 +87,33 @@ class DPDM(Method):
     audit_side: ClassVar[int] = 8
 
     def __post_init__(self) -> None:
-        counts = ("steps", "batch", "copies", "width", "depth", "blocks", "patch", "evaluations", "public_batch",
-                  "draft_features", "draft_steps")  # fmt: skip
+        counts = (
+            "steps",
+            "batch",
+            "copies",
+            "width",
+            "depth",
+            "blocks",
+            "patch",
+            "evaluations",
+            "public_batch",
+            "draft_features",
+            "draft_steps",
+        )
         for name in counts:
             if not 1 <= getattr(self, name) <= 10_000_000:
                 raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
         if self.sampler not in SAMPLERS or self.width % 8 or not 2 <= self.evaluations <= 1000 or self.depth > 6:
-            raise ValueError(f"Expected sampler={' or sampler='.join(SAMPLERS)}, width a multiple of 8, 2 to 1000 "
-                             f"evaluations and depth up to 6, found {self.sampler}, {self.width}, {self.evaluations}, "
-                             f"{self.depth}.")  # fmt: skip
+            raise ValueError(
+                f"Expected sampler={' or sampler='.join(SAMPLERS)}, width a multiple of 8, 2 to 1000 "
+                f"evaluations and depth up to 6, found {self.sampler}, {self.width}, {self.evaluations}, "
+                f"{self.depth}."
+            )
         if not (0 < self.rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.average < 1 and 0 <= self.drop < 1):
-            raise ValueError("Expected rate up to 1, clip above 0, average and drop from 0 to below 1, found "
-                             f"{self.rate}, {self.clip}, {self.average}, {self.drop}.")  # fmt: skip
+            raise ValueError(
+                "Expected rate up to 1, clip above 0, average and drop from 0 to below 1, found "
+                f"{self.rate}, {self.clip}, {self.average}, {self.drop}."
+            )
         if not (self.width_of_levels > 0 and self.spread > 0 and self.public_steps >= 0 and abs(self.level) < 20):
             raise ValueError("Expected width_of_levels and spread above 0, public_steps from 0, level within 20.")
         check_draft(self)
@@ -110,8 +125,15 @@ class DPDM(Method):
         return Descent(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return explicit.plan(self, self.descent(spec), spec, budget, deviations=DEVIATIONS + told(self.draft),
-                             parts=parts(self.draft), warm=self.public_steps)  # fmt: skip
+        return explicit.plan(
+            self,
+            self.descent(spec),
+            spec,
+            budget,
+            deviations=DEVIATIONS + told(self.draft),
+            parts=parts(self.draft),
+            warm=self.public_steps,
+        )
 
     def small(self) -> DPDM:
         """The same gradients of a small network."""
@@ -119,30 +141,67 @@ class DPDM(Method):
         return few.at_most(public_steps=2, public_batch=4, draft_features=20, draft_steps=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)
-        net = explicit.seeded(run, lambda: DiffusionGenerator(
-            spec.shape, spec.classes, weights, self.width, [2**i for i in range(self.depth)], self.blocks,
-            self.attention, self.patch, self.sampler, self.evaluations, self.guidance, self.churn, spread=self.spread,
-            bfloat16=self.bfloat16,
-        ))  # fmt: skip
-        loss, warm = self.loss(), [] if public is None else [public]
+        spec = barrier.spec
+        weights = histograms.shares(self.labels, barrier, run)
+        net = explicit.seeded(
+            run,
+            lambda: DiffusionGenerator(
+                spec.shape,
+                spec.classes,
+                weights,
+                self.width,
+                [2**i for i in range(self.depth)],
+                self.blocks,
+                self.attention,
+                self.patch,
+                self.sampler,
+                self.evaluations,
+                self.guidance,
+                self.churn,
+                spread=self.spread,
+                bfloat16=self.bfloat16,
+            ),
+        )
+        loss = self.loss()
+        warm = [] if public is None else [public]
         if self.draft:
             warm.append(draft(self, barrier, run))  # the barrier
         for images in warm:
-            warm_start(net, loss, images, spec, run, steps=self.public_steps, batch=self.public_batch,
-                       copies=self.copies, bfloat16=self.bfloat16)  # fmt: skip
+            warm_start(
+                net,
+                loss,
+                images,
+                spec,
+                run,
+                steps=self.public_steps,
+                batch=self.public_batch,
+                copies=self.copies,
+                bfloat16=self.bfloat16,
+            )
         pace = lambda t: warm_cosine(t, self.steps) if self.cosine else min(1.0, 20 * (t + 1) / self.steps)  # noqa: E731
-        return explicit.train(net, loss, barrier, run, self.descent(spec), rate=self.rate, average=self.average,
-                              pace=pace, copies=self.copies, bfloat16=self.bfloat16)  # fmt: skip
+        return explicit.train(
+            net,
+            loss,
+            barrier,
+            run,
+            self.descent(spec),
+            rate=self.rate,
+            average=self.average,
+            pace=pace,
+            copies=self.copies,
+            bfloat16=self.bfloat16,
+        )
 
     def loss(self) -> Loss:
         """The denoising loss of each row; `keys` and `copy` are those of `chance.drawing`."""
 
         def denoising(net: nn.Module, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
-            own, d = record_keys(images, keys), self.spread
+            own = record_keys(images, keys)
+            d = self.spread
             slice_ = (copy + uniform(own, ())) / self.copies
             s = (self.level + self.width_of_levels * torch.special.ndtri(slice_.clamp(1e-6, 1 - 1e-6))).exp()
-            y, seen = images * 2 - 1, labels.where(uniform(own, (), 1) >= self.drop, -1)
+            y = images * 2 - 1
+            seen = labels.where(uniform(own, (), 1) >= self.drop, -1)
             noisy = y + s[:, None, None, None] * normal(own, images.shape[1:], 2)
             away = net.denoise(noisy, s, seen) - y  # type: ignore[operator]
             return away.square().sum((1, 2, 3)) * (s.square() + d * d) / (s * d).square()

@@ -96,12 +96,23 @@ class DPGAN(Method):
         """Of the game between generator and critic; a set smaller than four batches gives a quarter of its records."""
         batch = min(self.batch, max(2, spec.records // 4))
         return Rules(
-            OBJECTIVES[self.loss], self.steps, batch, self.fakes or batch, len(spec.classes), self.clip, self.clipping,
-            self.clip_decay, self.clip_fakes, self.penalty, self.weight_clip, self.bfloat16,
-        )  # fmt: skip
+            OBJECTIVES[self.loss],
+            self.steps,
+            batch,
+            self.fakes or batch,
+            len(spec.classes),
+            self.clip,
+            self.clipping,
+            self.clip_decay,
+            self.clip_fakes,
+            self.penalty,
+            self.weight_clip,
+            self.bfloat16,
+        )
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        rules, others = self.rules(spec), {}
+        rules = self.rules(spec)
+        others = {}
         descent = Descent(self.steps, rules.batch, rules.clip_at(self.clip))
         if self.labels.kind == "private":
             others = {histograms.CROSSING: Part(histograms.VOTE, self.labels.fraction or 0).crossing(budget)}
@@ -109,10 +120,17 @@ class DPGAN(Method):
         def at(noise: float) -> Plan:
             facts = {"steps": self.steps, "sigma": noise, "generator_steps": self.steps // self.critic_steps}
             return Plan(
-                self.name, self.settings(), spec, budget, {**others, CRITIC: descent.crossing(spec, noise)},
-                paper=by_paper(rules.batch / spec.records, noise, self.steps, budget.delta), facts=facts,
-                labels=histograms.describe(self.labels), deviations=DEVIATIONS, warnings=_warnings(rules.batch, noise),
-            )  # fmt: skip
+                self.name,
+                self.settings(),
+                spec,
+                budget,
+                {**others, CRITIC: descent.crossing(spec, noise)},
+                paper=by_paper(rules.batch / spec.records, noise, self.steps, budget.delta),
+                facts=facts,
+                labels=histograms.describe(self.labels),
+                deviations=DEVIATIONS,
+                warnings=_warnings(rules.batch, noise),
+            )
 
         return within(budget, at)
 
@@ -124,19 +142,40 @@ class DPGAN(Method):
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         if public is None and (self.warm or self.clip_public):
             raise InputError("Expected public images for warm and clip_public, found none; name them with --public.")
-        spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)
-        net: Generator = seeded(run, lambda: KINDS[self.generator](
-            spec.shape, spec.classes, self.latent, self.width, label_weights=weights))  # fmt: skip
-        critic = seeded(run, lambda: ConvCritic(
-            spec.shape, len(spec.classes), self.critic_width, norm=self.critic_norm, heads=self.critic_heads,
-            auxiliary=OBJECTIVES[self.loss].guesses))  # fmt: skip
-        players = Players(net, critic, Turns(self.critic_steps, self.least, self.grace), rate=self.rate,
-                          critic_rate=self.critic_rate, average=self.average)  # fmt: skip
+        spec = barrier.spec
+        weights = histograms.shares(self.labels, barrier, run)
+        net: Generator = seeded(
+            run, lambda: KINDS[self.generator](spec.shape, spec.classes, self.latent, self.width, label_weights=weights)
+        )
+        critic = seeded(
+            run,
+            lambda: ConvCritic(
+                spec.shape,
+                len(spec.classes),
+                self.critic_width,
+                norm=self.critic_norm,
+                heads=self.critic_heads,
+                auxiliary=OBJECTIVES[self.loss].guesses,
+            ),
+        )
+        players = Players(
+            net,
+            critic,
+            Turns(self.critic_steps, self.least, self.grace),
+            rate=self.rate,
+            critic_rate=self.critic_rate,
+            average=self.average,
+        )
         made = adversarial.play(
-            players, lambda query, *given: barrier.release(CRITIC, query, *given), run,  # the barrier
-            self.rules(spec), Strip(run, net, spec), known=known(public, spec) if public else None, warm=self.warm,
+            players,
+            lambda query, *given: barrier.release(CRITIC, query, *given),
+            run,  # the barrier
+            self.rules(spec),
+            Strip(run, net, spec),
+            known=known(public, spec) if public else None,
+            warm=self.warm,
             follow=self.clip_public,
-        )  # fmt: skip
+        )
         if self.keep_critic:
             run.made[CRITIC] = torch.cat([p.detach().flatten() for p in critic.parameters()])
         return made
@@ -145,5 +184,7 @@ class DPGAN(Method):
 def _warnings(batch: int, noise: float) -> tuple[str, ...]:
     if noise < batch / 20:
         return ()
-    return (f"The noise is {noise:.3g} clipping norms on a sum of {batch} gradients; take a larger batch, fewer steps, "
-            "more data or a larger epsilon.",)  # fmt: skip
+    return (
+        f"The noise is {noise:.3g} clipping norms on a sum of {batch} gradients; take a larger batch, fewer steps, "
+        "more data or a larger epsilon.",
+    )

@@ -40,7 +40,8 @@ from sfumato.train import pate
 from sfumato.train.student import Student
 from sfumato.types import DataSpec
 
-HISTOGRAM, TEST = "histogram", "test"
+HISTOGRAM = "histogram"
+TEST = "test"
 DEVIATIONS = (
     "Data-independent accounting; the paper reports an epsilon that depends on the votes, and stops by it.",
     "The histogram comes first and the test asks about its leading bin, a sum over teachers; the paper tests the "
@@ -88,11 +89,17 @@ class GPATE(Method):
     name: ClassVar[str] = "g-pate"
 
     def __post_init__(self) -> None:
-        pate.check(self, counts=("dimensions",), least=("penalty",),
-                   choices={"answer": ("plurality", "mean"), "loss": pate.LOSSES})  # fmt: skip
+        pate.check(
+            self,
+            counts=("dimensions",),
+            least=("penalty",),
+            choices={"answer": ("plurality", "mean"), "loss": pate.LOSSES},
+        )
         if not (1e-3 <= self.ratio <= 1e3 and 0 <= self.threshold <= 1 and 2 <= self.bins <= 1000):
-            raise ValueError("Expected ratio from 0.001 to 1000, threshold from 0 to 1 and bins from 2 to 1000, found "
-                             f"ratio={self.ratio}, threshold={self.threshold}, bins={self.bins}.")  # fmt: skip
+            raise ValueError(
+                "Expected ratio from 0.001 to 1000, threshold from 0 to 1 and bins from 2 to 1000, found "
+                f"ratio={self.ratio}, threshold={self.threshold}, bins={self.bins}."
+            )
         self.votes()
 
     def votes(self) -> Binned:
@@ -100,7 +107,8 @@ class GPATE(Method):
         return Binned(self.dimensions, self.bins, self.clip)
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        votes, queries = self.votes(), self.steps * self.batch
+        votes = self.votes()
+        queries = self.steps * self.batch
 
         def at(noise: float) -> dict[str, Crossing]:
             found = {HISTOGRAM: crossing(votes.histogram, noise, times=queries, held=True)}
@@ -119,13 +127,25 @@ class GPATE(Method):
         return few.at_most(width=2 if self.generator == "dcgan" else 8)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        votes, d, m = self.votes(), barrier.spec.pixels, self.batch
+        votes = self.votes()
+        d = barrier.spec.pixels
+        m = self.batch
         student = Student(pate.generator(self, barrier, run), rate=self.rate, average=self.average)
         teachers = barrier.hold(pate.critics(self, barrier.spec), self.teachers)  # each record in one part
-        histogram = PartSum(teachers, lambda team, random, x, y, r: votes.encode(team.directions(x, y), r),
-                            votes.histogram, (self.dimensions, self.bins), m)  # fmt: skip
-        test = PartSum(teachers, lambda team, random, x, y, r, named: votes.agree(team.directions(x, y), r, named),
-                       votes.confirmation, (self.dimensions,), m)  # fmt: skip
+        histogram = PartSum(
+            teachers,
+            lambda team, random, x, y, r: votes.encode(team.directions(x, y), r),
+            votes.histogram,
+            (self.dimensions, self.bins),
+            m,
+        )
+        test = PartSum(
+            teachers,
+            lambda team, random, x, y, r, named: votes.agree(team.directions(x, y), r, named),
+            votes.confirmation,
+            (self.dimensions,),
+            m,
+        )
 
         def ask(step: int, x: Tensor, y: Tensor) -> Tensor:
             r = votes.matrix(d, run.generator("projection", step)).to(x)

@@ -127,7 +127,8 @@ class GSWGAN(Method):
         return self.at_most(teachers=8, critic_width=4, critic_hidden=8, warmup=1, draws=2, latent=4, hidden=8, width=8)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        spec, sigma = barrier.spec, barrier.plan.facts["sigma"][GRADIENT]
+        spec = barrier.spec
+        sigma = barrier.plan.facts["sigma"][GRADIENT]
         student = Student(pate.generator(self, barrier, run), rate=self.rate, average=self.average)
         critics = barrier.hold(pate.critics(self, spec), self.teachers)  # each record in one part
         of_step = self.fix == "b"
@@ -136,8 +137,14 @@ class GSWGAN(Method):
 
         def ask(step: int, x: Tensor, y: Tensor) -> Tensor:
             noisy = barrier.release(GRADIENT, query, x, y)  # the barrier
-            return direction(noisy.view(-1, *spec.shape), teachers=self.drawn * self.teachers, sigma=sigma,
-                             threshold=0.0, blur=self.blur, rule="soft")  # fmt: skip
+            return direction(
+                noisy.view(-1, *spec.shape),
+                teachers=self.drawn * self.teachers,
+                sigma=sigma,
+                threshold=0.0,
+                blur=self.blur,
+                rule="soft",
+            )
 
         return pate.follow(self, barrier, run, critics, student, ask)
 

@@ -62,21 +62,32 @@ class NDPDC(Method):
             if not 1 <= getattr(self, name) <= 1_000_000:
                 raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(self, name)}.")
         if not (0 < self.rate <= 1 and 1e-6 <= self.clip <= 1e6 and 1 <= self.depth <= 6):
-            raise ValueError(f"Expected rate above 0 and up to 1, clip from 1e-6 to 1e6, depth from 1 to 6, found "
-                             f"rate={self.rate}, clip={self.clip}, depth={self.depth}.")  # fmt: skip
+            raise ValueError(
+                f"Expected rate above 0 and up to 1, clip from 1e-6 to 1e6, depth from 1 to 6, found "
+                f"rate={self.rate}, clip={self.clip}, depth={self.depth}."
+            )
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         return pointwise.plan(
-            self, "features", Bound(self.clip), spec, budget, batch=self.batch, steps=self.steps,
-            deviations=DEVIATIONS, reason=REASON, images=self.each * len(spec.classes),
-        )  # fmt: skip
+            self,
+            "features",
+            Bound(self.clip),
+            spec,
+            budget,
+            batch=self.batch,
+            steps=self.steps,
+            deviations=DEVIATIONS,
+            reason=REASON,
+            images=self.each * len(spec.classes),
+        )
 
     def small(self) -> NDPDC:
         """The same releases of a small network."""
         return self.at_most(each=2, width=8, depth=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
-        spec, k = barrier.spec, len(barrier.spec.classes)
+        spec = barrier.spec
+        k = len(barrier.spec.classes)
         share = min(1.0, self.batch / spec.records)
         points = pointwise.fresh(spec, self.each, histograms.shares(self.labels, barrier, run), run)
         expected = share * histograms.class_sizes(self.labels, barrier, run)[:, None]

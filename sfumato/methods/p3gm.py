@@ -43,8 +43,10 @@ from sfumato.train.explicit import Part
 from sfumato.train.match import warm_cosine
 from sfumato.types import DataSpec
 
-REASON = ("unsound as run by the official code: it centres with the exact mean and keeps that in the model, and its "
-          "DP-EM is charged for other statistics than it uses; this is Renyi DP of what is released here")  # fmt: skip
+REASON = (
+    "unsound as run by the official code: it centres with the exact mean and keeps that in the model, and its "
+    "DP-EM is charged for other statistics than it uses; this is Renyi DP of what is released here"
+)
 DEVIATIONS = (
     "The mean is released with noise; the official code keeps the exact one.",
     "DP-EM releases stacked statistics and computes means and variances from them alone.",
@@ -81,11 +83,15 @@ class P3GM(Method):
             if not 1 <= getattr(self, name) <= 10_000_000:
                 raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
         if self.likelihood not in ("bernoulli", "gaussian") or self.width % 8 or self.noise <= 0:
-            raise ValueError("Expected likelihood=bernoulli or likelihood=gaussian, width a multiple of 8 and noise > 0"
-                             f", found {self.likelihood}, {self.width}, {self.noise}.")  # fmt: skip
+            raise ValueError(
+                "Expected likelihood=bernoulli or likelihood=gaussian, width a multiple of 8 and noise > 0"
+                f", found {self.likelihood}, {self.width}, {self.noise}."
+            )
         if not (0 < self.rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.average < 1 and 0 < self.reach <= 1):
-            raise ValueError("Expected rate and reach up to 1, clip above 0 and average from 0 to below 1, found "
-                             f"{self.rate}, {self.reach}, {self.clip}, {self.average}.")  # fmt: skip
+            raise ValueError(
+                "Expected rate and reach up to 1, clip above 0 and average from 0 to below 1, found "
+                f"{self.rate}, {self.reach}, {self.clip}, {self.average}."
+            )
         shares = (self.to_mean, self.to_scatter, self.to_mixture)
         if min(shares) <= 0 or sum(shares) > 0.95:
             raise ValueError(
@@ -121,15 +127,25 @@ class P3GM(Method):
         latent = min(self.latent, spec.pixels)
         # Pixels are in [0, 1], so that their scatter is at most their number; noise may say otherwise.
         spread = values[-latent:].clamp(1e-4, spec.pixels).sqrt()
-        decoder = explicit.seeded(run, lambda: VAEGenerator(spec.shape, spec.classes, latent, self.width, weights,
-                                                            self.components))  # fmt: skip
+        decoder = explicit.seeded(
+            run, lambda: VAEGenerator(spec.shape, spec.classes, latent, self.width, weights, self.components)
+        )
         net = explicit.seeded(run, lambda: Whitened(decoder, mean.cpu(), vectors[:, -latent:] / spread))
         reach = 2 * latent**0.5  # white codes are rarely longer
         codes = lambda images, labels: net.code(images).double() / reach  # noqa: E731
         explicit.place(decoder, mixture.fit(codes, self.components, latent, self.rounds, barrier, run), reach)
-        return explicit.train(net, self.loss, barrier, run, self.descent(spec), rate=self.rate, average=self.average,
-                              pace=lambda t: warm_cosine(t, self.steps), bfloat16=self.bfloat16,
-                              generator=decoder)  # fmt: skip
+        return explicit.train(
+            net,
+            self.loss,
+            barrier,
+            run,
+            self.descent(spec),
+            rate=self.rate,
+            average=self.average,
+            pace=lambda t: warm_cosine(t, self.steps),
+            bfloat16=self.bfloat16,
+            generator=decoder,
+        )
 
     def loss(self, net: nn.Module, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
         """Minus the lower bound of each row's likelihood, with one draw of its latent."""

@@ -94,7 +94,8 @@ class PATEGAN(Method):
 
     def __post_init__(self) -> None:
         choices = {"vote": ("relative", "hard", "drawn"), "target": TARGETS, "loss": pate.LOSSES}
-        counts, least = ("fits", "moves", "student_width"), ("replay", "explore", "penalty")
+        counts = ("fits", "moves", "student_width")
+        least = ("replay", "explore", "penalty")
         pate.check(self, counts=counts, least=least, choices=choices)
         if self.loss == "wasserstein" and self.vote != "relative":
             raise ValueError(f"Expected loss=logistic for vote={self.vote}: other scores have no zero that means real.")
@@ -145,5 +146,12 @@ class PATEGAN(Method):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(run.seed + 1)
             judge = Discriminator(spec.shape, len(spec.classes), self.student_width).to(run.device)
-        return Judged(net, judge, rate=self.rate, judge_rate=self.student_rate, fits=self.fits, average=self.average,
-                      replay=self.replay)  # fmt: skip
+        return Judged(
+            net,
+            judge,
+            rate=self.rate,
+            judge_rate=self.student_rate,
+            fits=self.fits,
+            average=self.average,
+            replay=self.replay,
+        )

@@ -71,10 +71,12 @@ class PEARL(Method):
         return embedding.plan(self, spec, budget, UNIT_BALL, 2 * self.frequencies, DEVIATIONS)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
-        random, k = embedding.public_random(self), self.frequencies
+        random = embedding.public_random(self)
+        k = self.frequencies
         phi = RandomFourier(barrier.spec.pixels, 2 * k, self.bandwidth, random, self.octaves).to(run.device)
         query = BoundedSum(phi, UNIT_BALL, (2 * k,), by_class=True)
         sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
         target = embedding.means(self, sums, barrier, run)
-        net, distance = embedding.generator(self, barrier, run), Reweighting(phi.frequencies, self.reweight)
+        net = embedding.generator(self, barrier, run)
+        distance = Reweighting(phi.frequencies, self.reweight)
         return match(net, target, phi, run, steps=self.steps, batch=self.batch, rate=self.rate, distance=distance)

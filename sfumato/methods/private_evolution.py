@@ -71,8 +71,10 @@ class PrivateEvolution(Method):
             if not 1 <= getattr(self, name) <= 1_000_000:
                 raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(self, name)}.")
         if self.each < 2 or not 0 <= self.kept < 1 or not 0 <= self.threshold < 1e6:
-            raise ValueError(f"Expected each of at least 2, kept from 0 to below 1 and threshold of at least 0, found "
-                             f"{self.each}, {self.kept}, {self.threshold}.")  # fmt: skip
+            raise ValueError(
+                f"Expected each of at least 2, kept from 0 to below 1 and threshold of at least 0, found "
+                f"{self.each}, {self.kept}, {self.threshold}."
+            )
         object.__setattr__(self, "pipeline", bring(self.pipeline))
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
@@ -84,10 +86,17 @@ class PrivateEvolution(Method):
             if counted is not None:
                 crossings[histograms.CROSSING] = crossing(VOTE, noise * counted)
             return Plan(
-                self.name, self.settings(), spec, budget, crossings,
-                paper=private_evolution(sigma, budget.delta, rounds=self.rounds), facts={"sigma": sigma},
-                labels=histograms.describe(self.labels), deviations=DEVIATIONS, warnings=self._warnings(spec, sigma),
-            )  # fmt: skip
+                self.name,
+                self.settings(),
+                spec,
+                budget,
+                crossings,
+                paper=private_evolution(sigma, budget.delta, rounds=self.rounds),
+                facts={"sigma": sigma},
+                labels=histograms.describe(self.labels),
+                deviations=DEVIATIONS,
+                warnings=self._warnings(spec, sigma),
+            )
 
         return within(budget, at)
 
@@ -95,25 +104,36 @@ class PrivateEvolution(Method):
         votes = spec.records / (len(spec.classes) * self.each)
         if votes >= sigma:
             return ()
-        return (f"Too few data: an image has about {votes:.1f} votes, under noise of {sigma:.1f}; take fewer images "
-                "of each class, fewer rounds, a larger epsilon or more data.",)  # fmt: skip
+        return (
+            f"Too few data: an image has about {votes:.1f} votes, under noise of {sigma:.1f}; take fewer images "
+            "of each class, fewer rounds, a larger epsilon or more data.",
+        )
 
     def small(self) -> PrivateEvolution:
         """The same votes, among few images and without a pipeline."""
         return replace(self.at_most(each=8), pipeline="")
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
-        spec, weights = barrier.spec, histograms.shares(self.labels, barrier, run)
+        spec = barrier.spec
+        weights = histograms.shares(self.labels, barrier, run)
         net = FixedSet(spec.shape, spec.classes, self.each, weights).to(run.device)
-        query, strip = BoundedSum(Nearest(self.pool), VOTE, (self.each,), by_class=True), Strip(run, net, spec)
+        query = BoundedSum(Nearest(self.pool), VOTE, (self.each,), by_class=True)
+        strip = Strip(run, net, spec)
 
         def ask(population: Tensor) -> Tensor:
             return barrier.release("votes", query, population)  # the barrier
 
         for step in evolve(
-            net, ask, self._api(spec, run), run, rounds=self.rounds, kept=self.kept, keep={"strip": strip},
-            threshold=self.threshold * barrier.plan.facts["sigma"], start=self._start(spec, public, run),
-        ):  # fmt: skip
+            net,
+            ask,
+            self._api(spec, run),
+            run,
+            rounds=self.rounds,
+            kept=self.kept,
+            keep={"strip": strip},
+            threshold=self.threshold * barrier.plan.facts["sigma"],
+            start=self._start(spec, public, run),
+        ):
             strip.look(step, self.rounds, net)
         return net.requires_grad_(False).eval()
 

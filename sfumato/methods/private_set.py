@@ -72,8 +72,10 @@ class PrivateSet(Method):
         if not (0 <= self.inner <= 10_000 and 1 <= self.depth <= 6):
             raise ValueError(f"Expected inner up to 10000 and depth from 1 to 6, found {self.inner}, {self.depth}.")
         if not (0 < self.rate <= 1 and 0 < self.net_rate <= 1 and 1e-6 <= self.clip <= 1e6):
-            raise ValueError(f"Expected rate and net_rate above 0 and up to 1, clip from 1e-6 to 1e6, found "
-                             f"rate={self.rate}, net_rate={self.net_rate}, clip={self.clip}.")  # fmt: skip
+            raise ValueError(
+                f"Expected rate and net_rate above 0 and up to 1, clip from 1e-6 to 1e6, found "
+                f"rate={self.rate}, net_rate={self.net_rate}, clip={self.clip}."
+            )
 
     @property
     def steps(self) -> int:
@@ -82,16 +84,25 @@ class PrivateSet(Method):
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         return pointwise.plan(
-            self, "gradient", bound_for(self.clip, self.batch), spec, budget, batch=self.batch, steps=self.steps,
-            deviations=DEVIATIONS, reason=REASON, images=self.each * len(spec.classes),
-        )  # fmt: skip
+            self,
+            "gradient",
+            bound_for(self.clip, self.batch),
+            spec,
+            budget,
+            batch=self.batch,
+            steps=self.steps,
+            deviations=DEVIATIONS,
+            reason=REASON,
+            images=self.each * len(spec.classes),
+        )
 
     def small(self) -> PrivateSet:
         """The same releases of a small network."""
         return self.at_most(each=2, inner=1, width=8, depth=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
-        spec, places = barrier.spec, self.outer * self.batches
+        spec = barrier.spec
+        places = self.outer * self.batches
         expected = min(self.batch, spec.records)
         points = pointwise.fresh(spec, self.each, histograms.shares(self.labels, barrier, run), run)
         net = ConvNet(spec.shape, len(spec.classes), self.width, self.depth).to(run.device)

@@ -18,7 +18,8 @@ def parse(cls: type[Method], given: Mapping[str, str]) -> dict[str, Any]:
     >>> parse(DPMERF, {"features": "500", "bandwidth": "0.5"})
     {'features': 500, 'bandwidth': 0.5}
     """
-    known, types = cls().settings(), get_type_hints(cls)
+    known = cls().settings()
+    types = get_type_hints(cls)
     for field in given:
         if field not in known:
             raise InputError(f"Expected a setting of {', '.join(known)}, found '{field}'.")

@@ -55,7 +55,8 @@ class Accounts:
 
     def __init__(self, path: str | Path | None, *, patience: float = 30.0) -> None:
         self._store = Store(None if path is None else Path(path), patience)
-        self.throw_away, self.made = path is None, self._store.made
+        self.throw_away = path is None
+        self.made = self._store.made
 
     def close(self) -> None:
         """Close the file."""
@@ -68,9 +69,17 @@ class Accounts:
         self.close()
 
     def reserve(
-        self, *, name: str, digests: Digests, budget: Budget, cost: Callable[[Relation], Cost], plan_json: str,
-        method: str, reservation: Reservation | None = None, named: bool = True,
-    ) -> Reservation:  # fmt: skip
+        self,
+        *,
+        name: str,
+        digests: Digests,
+        budget: Budget,
+        cost: Callable[[Relation], Cost],
+        plan_json: str,
+        method: str,
+        reservation: Reservation | None = None,
+        named: bool = True,
+    ) -> Reservation:
         """Spend a whole run before its first crossing, or raise `OverBudget` and spend nothing.
 
         `cost(relation)` raises ValueError for a relation the run does not serve. Where the data set belongs to

@@ -127,7 +127,8 @@ def told(db: sqlite3.Connection, name: str) -> dict[str, Any]:
 
 def described(db: sqlite3.Connection, account: Account) -> dict[str, Any]:
     """What may be shown of an account; None stands for a number that no bound is known for."""
-    total, past = account.total, past_runs(db, account, account.total)
+    total = account.total
+    past = past_runs(db, account, account.total)
     (mu, slack), so_far = composed(past), spent(account.total, past)
     return {
         "account": account.name,
@@ -136,7 +137,7 @@ def described(db: sqlite3.Connection, account: Account) -> dict[str, Any]:
             "delta": total.delta,
             "relation": str(total.relation),
             "unit": str(total.unit),
-        },  # fmt: skip
+        },
         "spent": so_far if math.isfinite(so_far) else None,
         "remaining": remaining(total, past),
         "mu": mu if math.isfinite(mu) else None,

@@ -77,7 +77,8 @@ class Store:
     """One open ledger file, or one in memory where `path` is None."""
 
     def __init__(self, path: Path | None, patience: float) -> None:
-        self.path, self._lock = path, threading.RLock()
+        self.path = path
+        self._lock = threading.RLock()
         with explained(path):
             if path is not None:
                 _create_if_missing(path)

@@ -97,7 +97,8 @@ class Ballot:
         far = max(-self.low, self.high)
         if relation is Relation.ADD_REMOVE:
             return ((self.most, far),)
-        turned, moved = (self.most, self.high - self.low), (2 * self.most, far)
+        turned = (self.most, self.high - self.low)
+        moved = (2 * self.most, far)
         if self.coordinates is not None and self.coordinates < 2 * self.most:  # votes meet: all of them may turn
             return ((self.coordinates, self.high - self.low),)
         return (turned, moved) if self.low else (moved,)  # without negatives, turning over is half of moving

@@ -72,21 +72,38 @@ class Parts:
     """What is behind a handle: the partition, the state of each part, and the way they read their records."""
 
     def __init__(
-        self, recipe: Recipe, parts: int, data: Records | None, spec: DataSpec, relation: Relation, key: bytes,
-        device: str, mine: Callable[[int], bool] = lambda block: True,
-    ) -> None:  # fmt: skip
-        self._recipe, self.parts, self._spec, self._device, self._mine = recipe, parts, spec, device, mine
-        self._data, self._relation, self._updates = data, relation, 0
+        self,
+        recipe: Recipe,
+        parts: int,
+        data: Records | None,
+        spec: DataSpec,
+        relation: Relation,
+        key: bytes,
+        device: str,
+        mine: Callable[[int], bool] = lambda block: True,
+    ) -> None:
+        self._recipe = recipe
+        self.parts = parts
+        self._spec = spec
+        self._device = device
+        self._mine = mine
+        self._data = data
+        self._relation = relation
+        self._updates = 0
         self._open(key, recipe.block(parts, device))
 
     def _open(self, key: bytes, block: int) -> None:
-        self._key, self._block = key, max(1, min(block, self.parts))
+        self._key = key
+        self._block = max(1, min(block, self.parts))
         self._order, self._starts = self._partition()
         self._pixels = _nearby(self._data, self._order, self._device)
         counts = [min(self._block, self.parts - first) for first in range(0, self.parts, self._block)]
         mine = [b for b in range(len(counts)) if self._mine(b)] if self._data is not None else []
-        self._shelf = Shelf(lambda b: self._recipe.make(counts[b], self._random("init", b, "cpu"), self._device),
-                            {b: counts[b] for b in mine}, self._device)  # fmt: skip
+        self._shelf = Shelf(
+            lambda b: self._recipe.make(counts[b], self._random("init", b, "cpu"), self._device),
+            {b: counts[b] for b in mine},
+            self._device,
+        )
 
     def _partition(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Rows in the order of their parts, and where each part begins."""
@@ -114,7 +131,8 @@ class Parts:
 
     def _records(self, block: int) -> tuple[Tensor, Tensor]:
         """The next `draws` records of each part, going round; a part without records gets blank ones."""
-        first, last = block * self._block, min((block + 1) * self._block, self.parts)
+        first = block * self._block
+        last = min((block + 1) * self._block, self.parts)
         sizes = np.diff(self._starts)[first:last, None]
         steps = self._updates * self._recipe.draws + np.arange(self._recipe.draws)
         rows = (self._starts[first:last, None] + steps % np.maximum(sizes, 1)).ravel()

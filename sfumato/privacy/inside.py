@@ -61,7 +61,10 @@ class Inside:
         lot: Lot | None = None,
         heard: Callable[[str, Tensor], None] = lambda name, total: None,  # of auditors, whose records are made up
     ) -> None:
-        self.spec, self.ledger, self._lot, self._heard = spec, ledger, lot or Lot(), heard
+        self.spec = spec
+        self.ledger = ledger
+        self._lot = lot or Lot()
+        self._heard = heard
         self.noise = noise or Noise(fast=device.startswith("cuda"))
         self.ranks = ranks or Alone()
         self.sums = Sums(None if data is None else records(data), spec, device, microbatch, tick)
@@ -83,7 +86,8 @@ class Inside:
         return answer
 
     def _charged(self, name: str, query: Query) -> Crossing:
-        held, uses = isinstance(query, PartSum), query.queries if isinstance(query, PartSum) else 1
+        held = isinstance(query, PartSum)
+        uses = query.queries if isinstance(query, PartSum) else 1
         if self._released != dict(self.ledger.used):
             raise OverBudget("The ledger's counts were changed by something other than the barrier; the run stops.")
         crossing = self.ledger.charge(name, uses)
@@ -117,7 +121,9 @@ class Inside:
         return Pages.sampled(expected, most, self.ranks.size)
 
     def _of_parts(self, name: str, crossing: Crossing, query: PartSum, public: tuple[Any, ...]) -> Tensor:
-        parts, taking_part, use = inside(query.held), None, self.ledger.used[name]
+        parts = inside(query.held)
+        taking_part = None
+        use = self.ledger.used[name]
         if crossing.sampler.rate < 1:  # a draw of its own for each question
             taking_part = torch.zeros(parts.parts, query.queries, dtype=torch.bool)
             for i in range(query.queries):
@@ -129,7 +135,8 @@ class Inside:
     def hold(self, recipe: Recipe, parts: int) -> Held:
         """Split the data into `parts` by a secret hash, each with a private state made by a public recipe."""
         key = self.ranks.same(torch.frombuffer(bytearray(self.noise.take(32)), dtype=torch.uint8))
-        relation, sums = self.ledger.plan.budget.relation, self.sums
+        relation = self.ledger.plan.budget.relation
+        sums = self.sums
         made = Parts(recipe, parts, sums.data, self.spec, relation, bytes(key.tolist()), sums.device, self.ranks.owns)
         return hide(made)
 
@@ -143,7 +150,10 @@ class Sums:
     """Sums of bounded terms over units, a page at a time."""
 
     def __init__(self, data: Records | None, spec: DataSpec, device: str, microbatch: int, tick: Tick) -> None:
-        self.data, self._spec, self.device, self.microbatch = data, spec, device, microbatch
+        self.data = data
+        self._spec = spec
+        self.device = device
+        self.microbatch = microbatch
         # The pace of a set whose size is private is private too.
         self._tick: Tick = tick if spec.count_public else lambda crossing, fraction: tick(crossing, None)
         self._by_person = data is not None and spec.unit is Unit.PERSON
@@ -222,11 +232,13 @@ class Sums:
         """Images in [0, 1], labels, and which places hold a record; a fixed public scaling, never one learned."""
         there = rows != BLANK
         shape = self._spec.shape if self.data is None else self.data.shape
-        pixels, labels = np.zeros((len(rows), *shape), np.uint8), np.zeros(len(rows), np.int64)
+        pixels = np.zeros((len(rows), *shape), np.uint8)
+        labels = np.zeros(len(rows), np.int64)
         if self.data is not None and there.any():
             read = self.data.read(rows[there])
             pixels = pixels.astype(read.dtype, copy=False)
-            pixels[there], labels[there] = read, self.data.labels[rows[there]]
+            pixels[there] = read
+            labels[there] = self.data.labels[rows[there]]
         # With a private count a matrix product may round otherwise where a record is missing. In float64 that is far
         # below the grid.
         exact = torch.float32 if self._spec.count_public else torch.float64
@@ -253,9 +265,11 @@ def apart() -> Iterator[None]:
     An autotuned kernel may be another one tomorrow, and a sum of products in TensorFloat-32 rounds by more than its
     slack. Convolutions may use it: what one record gives is rounded once, and then measured and added as it is.
     """
-    cudnn, precision = torch.backends.cudnn, torch.get_float32_matmul_precision()
+    cudnn = torch.backends.cudnn
+    precision = torch.get_float32_matmul_precision()
     before = cudnn.benchmark, cudnn.deterministic
-    cudnn.benchmark, cudnn.deterministic = False, True
+    cudnn.benchmark = False
+    cudnn.deterministic = True
     torch.set_float32_matmul_precision("highest")
     try:
         yield

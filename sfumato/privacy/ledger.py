@@ -27,7 +27,8 @@ class Ledger:
     """
 
     def __init__(self, plan: Plan, began: Callable[[], None] | None = None) -> None:
-        self.plan, self._began = plan, began
+        self.plan = plan
+        self._began = began
         self._used = dict.fromkeys(plan.crossings, 0)
         self._answers: set[str] = set()
         self._shown: tuple[tuple[int, ...], float] = ((), 0.0)

@@ -10,7 +10,8 @@ MOST = 1_000_000
 
 def draw_count(runs: Runs, noise: Noise | None = None) -> int:
     """The number of runs, by inversion of its law."""
-    u, total = float((noise or Noise()).uniform(1)[0]), 0.0
+    u = float((noise or Noise()).uniform(1)[0])
+    total = 0.0
     for k in range(MOST):
         total += runs.pmf(k)
         if u < total:

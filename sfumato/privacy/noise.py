@@ -76,7 +76,8 @@ class Noise:
         self._rekey()
 
     def _rekey(self) -> None:
-        self._owner, self._left = os.getpid(), REKEY_BYTES
+        self._owner = os.getpid()
+        self._left = REKEY_BYTES
         self._name, self._stream = _open_stream(os.urandom(32))
 
     @property
@@ -130,7 +131,8 @@ class Noise:
 
     def discrete_gaussian(self, sigma: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """Exact draws from the discrete Gaussian (Canonne, Kamath and Steinke 2020, Algorithm 3), vectorised."""
-        total, found = math.prod(shape), np.empty(0, dtype=np.int64)
+        total = math.prod(shape)
+        found = np.empty(0, dtype=np.int64)
         while len(found) < total:
             found = np.concatenate([found, self._gaussian_round(sigma, int(1.7 * (total - len(found))) + 64)])
         return found[:total].reshape(shape)
@@ -138,7 +140,8 @@ class Noise:
     def _gaussian_round(self, sigma: float, count: int) -> NDArray[np.int64]:
         t = math.floor(sigma) + 1
         y = self._discrete_laplace(t, count)
-        centre, width = Fraction(sigma) ** 2 / t, 2 * Fraction(sigma) ** 2
+        centre = Fraction(sigma) ** 2 / t
+        width = 2 * Fraction(sigma) ** 2
         gap = np.abs(y).astype(np.float64) - float(centre)
         kept = self.bernoulli_exp(gap**2 / float(width), lambda i: (abs(int(y[i])) - centre) ** 2 / width)
         accepted: NDArray[np.int64] = y[kept]
@@ -148,11 +151,13 @@ class Noise:
         """P(y) proportional to exp(-|y|/t): |y| = u + t v with u below t and v geometric."""
         u = self.below(t, count)
         u = u[self.bernoulli_exp(u / t, lambda i: Fraction(int(u[i]), t))]
-        v, alive = np.zeros(len(u), dtype=np.int64), np.arange(len(u))
+        v = np.zeros(len(u), dtype=np.int64)
+        alive = np.arange(len(u))
         while len(alive):
             alive = alive[self.bernoulli_exp(np.ones(len(alive)), lambda i: Fraction(1))]
             v[alive] += 1
-        magnitude, sign = u + t * v, self.below(2, len(u))
+        magnitude = u + t * v
+        sign = self.below(2, len(u))
         keep = (sign == 0) | (magnitude > 0)  # otherwise zero would count twice
         values: NDArray[np.int64] = np.where(sign == 0, magnitude, -magnitude)[keep]
         return values
@@ -165,7 +170,8 @@ class Noise:
         Float64 decides unless the uniform falls within `margin` of the probability, far more than the rounding
         error; then more secret bits and exact arithmetic decide. So the law is exact and the common path vectorised.
         """
-        u, p = self.uniform(len(exponent)), np.exp(-exponent)
+        u = self.uniform(len(exponent))
+        p = np.exp(-exponent)
         result = u < p
         for i in np.flatnonzero(np.abs(u - p) < margin):
             result[i] = self._decide(float(u[i]), exactly(int(i)))

@@ -121,7 +121,8 @@ class Plan:
 
     def guarantee(self, delta: float | None = None) -> dict[str, Any]:
         """The stated guarantee."""
-        profile, delta = self.profile(), self.budget.delta if delta is None else delta
+        profile = self.profile()
+        delta = self.budget.delta if delta is None else delta
         return {
             "epsilon": profile.epsilon(delta),
             "delta": delta,
@@ -140,7 +141,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Everything about the plan; all of it public."""
-        spec, relation = self.data, self.budget.relation
+        spec = self.data
+        relation = self.budget.relation
         return {
             "method": self.method,
             "settings": dict(self.settings),

@@ -42,7 +42,9 @@ class Ranks(Protocol):
 class Alone:
     """One process."""
 
-    rank, size, first = 0, 1, True
+    rank = 0
+    size = 1
+    first = True
 
     def owns(self, block: int) -> bool:
         """All of them."""
@@ -115,8 +117,10 @@ class Together:
     def __init__(self, group: Any = None) -> None:
         from torch import distributed
 
-        self._comm, self._group = distributed, group
-        self.rank, self.size = distributed.get_rank(group), distributed.get_world_size(group)
+        self._comm = distributed
+        self._group = group
+        self.rank = distributed.get_rank(group)
+        self.size = distributed.get_world_size(group)
 
     @property
     def first(self) -> bool:

@@ -31,7 +31,9 @@ class Shelf:
     """Teams by block number. All of them stay on the device if they fit; otherwise one visits it at a time."""
 
     def __init__(self, make: Callable[[int], Team], counts: Mapping[int, int], device: str) -> None:
-        self._make, self._counts, self._device = make, dict(counts), device
+        self._make = make
+        self._counts = dict(counts)
+        self._device = device
         self._teams: dict[int, Team] = {}
         self._states: dict[int, dict[str, Tensor]] = {}
         self._folder: Path | None = None
@@ -52,12 +54,14 @@ class Shelf:
 
     def _put(self, block: int, team: Team) -> None:
         """Keep a state apart from the device: in memory, or where that is short in a private file."""
-        state, kept = team.state_dict(), self._states.get(block)
+        state = team.state_dict()
+        kept = self._states.get(block)
         if kept is None:
             size = sum(t.nbytes for t in state.values())
             on_disk = 2 * size * (len(self._counts) - len(self._states)) > _free("cpu")
-            kept = self._states[block] = {n: self._room(block, n, t) if on_disk else torch.empty_like(t, device="cpu")
-                                          for n, t in state.items()}  # fmt: skip
+            kept = self._states[block] = {
+                n: self._room(block, n, t) if on_disk else torch.empty_like(t, device="cpu") for n, t in state.items()
+            }
         for name, value in state.items():
             kept[name].copy_(value)
 

@@ -59,9 +59,18 @@ def ours(method: str, data: str, epsilon: float) -> Recipe:
     """
     shared, small, large = SETTINGS[method]
     return Recipe(
-        name=f"{method}-ours-{data}-{epsilon:g}", method=method, settings=shared | (large if epsilon > 1 else small),
-        epsilon=epsilon, data=data, records=60_000, shape=(1, 28, 28), classes=10, kind="ours", paper="none", note=NOTE,
-    )  # fmt: skip
+        name=f"{method}-ours-{data}-{epsilon:g}",
+        method=method,
+        settings=shared | (large if epsilon > 1 else small),
+        epsilon=epsilon,
+        data=data,
+        records=60_000,
+        shape=(1, 28, 28),
+        classes=10,
+        kind="ours",
+        paper="none",
+        note=NOTE,
+    )
 
 
 def every() -> Iterator[Recipe]:

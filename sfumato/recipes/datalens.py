@@ -69,10 +69,19 @@ FACES = "Made for CelebA; with another set of faces take fewer teachers, so that
 def _recipe(kind: str, name: str, epsilon: float, settings: dict[str, Any], paper: str, *notes: str) -> Recipe:
     made = SETS[name]
     return Recipe(
-        name=f"datalens-{kind}-{name}-{epsilon:g}", method="datalens", settings=settings, epsilon=epsilon,
-        data=made.data, records=made.records, shape=made.shape, classes=made.classes, kind=kind, paper=paper,
-        note=" ".join(notes), published=made.published[EPSILONS.index(epsilon)],
-    )  # fmt: skip
+        name=f"datalens-{kind}-{name}-{epsilon:g}",
+        method="datalens",
+        settings=settings,
+        epsilon=epsilon,
+        data=made.data,
+        records=made.records,
+        shape=made.shape,
+        classes=made.classes,
+        kind=kind,
+        paper=paper,
+        note=" ".join(notes),
+        published=made.published[EPSILONS.index(epsilon)],
+    )
 
 
 def _schedule(name: str) -> dict[str, Any]:
@@ -110,10 +119,27 @@ FEW = (2000, 20)  # of the 28,000 faces
 def datalens_ours(name: str, epsilon: float) -> Recipe:
     """Our best settings for a budget: critics in closed form, votes of length one, a student that explains them all."""
     teachers, draws = FEW if name == "faces" else PARTS[epsilon == LARGE]
-    settings = {"critic": "kernel", "waves": 4000, "bandwidth": 0.214, "octaves": 1.5, "compress": "unit",
-                "rule": "mean", "student": "field", "teachers": teachers, "draws": draws, "updates": 1, "warmup": 0,
-                "batch": 100, "steps": 40, "fits": 30, "finish": 800, "shown": 500, "rate": 3e-3, "generator": "conv",
-                "width": 32}  # fmt: skip
+    settings = {
+        "critic": "kernel",
+        "waves": 4000,
+        "bandwidth": 0.214,
+        "octaves": 1.5,
+        "compress": "unit",
+        "rule": "mean",
+        "student": "field",
+        "teachers": teachers,
+        "draws": draws,
+        "updates": 1,
+        "warmup": 0,
+        "batch": 100,
+        "steps": 40,
+        "fits": 30,
+        "finish": 800,
+        "shown": 500,
+        "rate": 3e-3,
+        "generator": "conv",
+        "width": 32,
+    }
     seen = {0.2: ONCE, 0.4: ONCE, 1.0: MEASURED, LARGE: MEASURED} if name != "faces" else {1.0: ONCE, LARGE: ONCE}
     notes = (OURS, seen.get(epsilon, UNMEASURED))
     made = replace(_recipe("ours", name, epsilon, settings, "none", *notes), published=None)
@@ -122,9 +148,22 @@ def datalens_ours(name: str, epsilon: float) -> Recipe:
 
 def datalens_small() -> Recipe:
     """A few small teachers, for two cores and some minutes."""
-    settings = {"teachers": 200, "topk": 100, "steps": 150, "batch": 15, "draws": 15, "updates": 2, "warmup": 10,
-                "rule": "soft", "blur": 1.0, "average": 0.9, "generator": "conv", "width": 32, "critic_width": 8,
-                "critic_hidden": 32}  # fmt: skip
+    settings = {
+        "teachers": 200,
+        "topk": 100,
+        "steps": 150,
+        "batch": 15,
+        "draws": 15,
+        "updates": 2,
+        "warmup": 10,
+        "rule": "soft",
+        "blur": 1.0,
+        "average": 0.9,
+        "generator": "conv",
+        "width": 32,
+        "critic_width": 8,
+        "critic_hidden": 32,
+    }
     made = _recipe("ours", "fashion-mnist", LARGE, settings, "none", "For a look on two cores, not for quality.")
     return replace(made, name="datalens-small-fashion-mnist-10", published=None)
 
@@ -134,8 +173,15 @@ BASE = datalens_code("fashion-mnist", 1.0)
 
 def _changed(table: str, name: str, changes: dict[str, Any], published: float | None, note: str) -> Recipe:
     """The official settings on Fashion-MNIST at epsilon 1 with a few of them changed."""
-    return replace(BASE, name=f"datalens-{table}-{name}", settings={**BASE.settings, **changes}, kind="paper",
-                   paper=table.replace("e", "e ", 1), note=note, published=published)  # fmt: skip
+    return replace(
+        BASE,
+        name=f"datalens-{table}-{name}",
+        settings={**BASE.settings, **changes},
+        kind="paper",
+        paper=table.replace("e", "e ", 1),
+        note=note,
+        published=published,
+    )
 
 
 def table4() -> Iterator[Recipe]:

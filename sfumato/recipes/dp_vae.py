@@ -29,9 +29,18 @@ def dp_vae(variant: str, name: str, epsilon: float) -> Recipe:
     changes, paper = VARIANTS[variant]
     settings = {"steps": 1500, "batch": 2048, "latent": 16, "width": 32, "rate": 2e-3} | changes
     return Recipe(
-        name=f"dp-vae-{variant}-{name}-{epsilon:g}", method="dp-vae", settings=settings, epsilon=epsilon, data=name,
-        records=60_000, shape=(1, 28, 28), classes=10, kind="ours", paper=paper, note=NOTE,
-    )  # fmt: skip
+        name=f"dp-vae-{variant}-{name}-{epsilon:g}",
+        method="dp-vae",
+        settings=settings,
+        epsilon=epsilon,
+        data=name,
+        records=60_000,
+        shape=(1, 28, 28),
+        classes=10,
+        kind="ours",
+        paper=paper,
+        note=NOTE,
+    )
 
 
 def every() -> Iterator[Recipe]:

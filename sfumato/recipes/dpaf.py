@@ -22,19 +22,47 @@ FFHQ = ("ffhq-gender", 62_523, (3, 128, 128), 2)
 FAIRFACE = ("fairface", 28_000, (3, 64, 64), 2)
 FASHION = ("fashion-mnist", 60_000, (1, 28, 28), 10)
 CANONICAL: dict[str, Any] = {
-    "epochs": 5.0, "batch": 64, "latent": 100, "mu": 8, "keep": 0.9, "split": "0.1,x,0.1", "conv1": "private",
-    "layout": "C2-C2-C1", "activation": "leaky", "critic_steps": 1,
-}  # fmt: skip
+    "epochs": 5.0,
+    "batch": 64,
+    "latent": 100,
+    "mu": 8,
+    "keep": 0.9,
+    "split": "0.1,x,0.1",
+    "conv1": "private",
+    "layout": "C2-C2-C1",
+    "activation": "leaky",
+    "critic_steps": 1,
+}
 TOPAGG = 200.5 / 1_581_568  # k = 200 of the numbers of conv2*, as its footnote 3 has it at epsilon 1
 RANDOM = {"conv1": "random"}
 UNSAID = "The paper does not give the number of epochs; its accuracy is that of the printed, unsound procedure."
 
 
-def _recipe(name: str, made: Set, epsilon: float, settings: dict[str, Any],
-            paper: str, published: float | None, note: str = UNSAID, kind: str = "paper") -> Recipe:  # fmt: skip
+def _recipe(
+    name: str,
+    made: Set,
+    epsilon: float,
+    settings: dict[str, Any],
+    paper: str,
+    published: float | None,
+    note: str = UNSAID,
+    kind: str = "paper",
+) -> Recipe:
     data, records, shape, classes = made
-    return Recipe(name=name, method="dpaf", settings=settings, epsilon=epsilon, data=data, records=records, shape=shape,
-                  classes=classes, kind=kind, paper=paper, note=note, published=published)  # fmt: skip
+    return Recipe(
+        name=name,
+        method="dpaf",
+        settings=settings,
+        epsilon=epsilon,
+        data=data,
+        records=records,
+        shape=shape,
+        classes=classes,
+        kind=kind,
+        paper=paper,
+        note=note,
+        published=published,
+    )
 
 
 def canonical() -> Iterator[Recipe]:
@@ -43,11 +71,18 @@ def canonical() -> Iterator[Recipe]:
         name = "dpaf-paper" if epsilon == 1 else f"dpaf-paper-faces-{epsilon:g}"
         yield _recipe(name, FACES, epsilon, CANONICAL, "table II" if epsilon in (1, 10) else "table XIV", found)
     for epsilon, found in ((0.5, 0.663), (1.0, 0.675), (5.0, 0.680), (10.0, 0.671)):
-        yield _recipe(f"dpaf-paper-hair-{epsilon:g}", HAIR, epsilon, CANONICAL,
-                      "table II" if epsilon in (1, 10) else "table XIV", found)  # fmt: skip
+        yield _recipe(
+            f"dpaf-paper-hair-{epsilon:g}",
+            HAIR,
+            epsilon,
+            CANONICAL,
+            "table II" if epsilon in (1, 10) else "table XIV",
+            found,
+        )
     for epsilon, found in ((1.0, 0.567), (10.0, 0.646)):
-        yield _recipe(f"dpaf-paper-ffhq-{epsilon:g}", FFHQ, epsilon, {**CANONICAL, "layout": "C3-C1-x"}, "table III",
-                      found)  # fmt: skip
+        yield _recipe(
+            f"dpaf-paper-ffhq-{epsilon:g}", FFHQ, epsilon, {**CANONICAL, "layout": "C3-C1-x"}, "table III", found
+        )
 
 
 def _changed(table: str, name: str, changes: dict[str, Any], published: float, made: Set = FACES) -> Recipe:
@@ -73,8 +108,14 @@ def splits() -> Iterator[Recipe]:
 def layouts() -> Iterator[Recipe]:
     """Tables VIII and X: where the layers are."""
     eight = (("C1-C3-C1", 0.448), ("C2-C1-C1", 0.673), ("C2-C1-C2", 0.505), ("C3-C1-C1", 0.800))
-    ten = (("C1-C1-x", 0.629), ("C1-C2-x", 0.737), ("C2-C1-x", 0.824), ("C1-C3-x", 0.661), ("C2-C2-x", 0.805),
-           ("C3-C1-x", 0.811))  # fmt: skip
+    ten = (
+        ("C1-C1-x", 0.629),
+        ("C1-C2-x", 0.737),
+        ("C2-C1-x", 0.824),
+        ("C1-C3-x", 0.661),
+        ("C2-C2-x", 0.805),
+        ("C3-C1-x", 0.811),
+    )
     for table, cells in (("VIII", eight), ("X", ten)):
         for layout, found in cells:
             yield _changed(table, layout, {"layout": layout}, found)
@@ -106,23 +147,65 @@ def critics() -> Iterator[Recipe]:
 def ours() -> Iterator[Recipe]:
     """Ours: few sums of many records, many steps after each. Without compression a gradient is many times as fast."""
     settings = {
-        "epochs": 5.0, "mu": 50, "keep": 1.0, "classwise": True, "replay": 100, "together": True, "matching": 200.0,
-        "critic_width": 16, "width": 16, "latent": 32, "rate": 2e-3, "critic_rate": 2e-3, "average": 0.98,
-    }  # fmt: skip
+        "epochs": 5.0,
+        "mu": 50,
+        "keep": 1.0,
+        "classwise": True,
+        "replay": 100,
+        "together": True,
+        "matching": 200.0,
+        "critic_width": 16,
+        "width": 16,
+        "latent": 32,
+        "rate": 2e-3,
+        "critic_rate": 2e-3,
+        "average": 0.98,
+    }
     # Maps twice as large as the paper's show the generator more of where things are.
     own: dict[str, dict[str, Any]] = {
         "fairface": {"batch": 2800, "layout": "C2-C1-x", "features": 256, "fakes": 100, "moves": 8, "smooth": 4},
-        "fashion-mnist": {"batch": 6000, "layout": "C1-C1-x", "features": 64, "fakes": 200, "moves": 10,
-                          "activation": "wave"},
-    }  # fmt: skip
+        "fashion-mnist": {
+            "batch": 6000,
+            "layout": "C1-C1-x",
+            "features": 64,
+            "fakes": 200,
+            "moves": 10,
+            "activation": "wave",
+        },
+    }
     for name, made in (("fairface", FAIRFACE), ("fashion-mnist", FASHION)):
         for epsilon in (1.0, 10.0):
-            yield _recipe(f"dpaf-ours-{name}-{epsilon:g}", made, epsilon, settings | own[name], "none", None,
-                          "Measured in docs/results.md.", "ours")  # fmt: skip
-    small = {**settings, "epochs": 2.0, "batch": 1000, "fakes": 100, "moves": 2, "critic_width": 8, "width": 8,
-             "features": 32, "latent": 16}  # fmt: skip
-    yield _recipe("dpaf-small-fashion-mnist-10", FASHION, 10.0, small, "none", None,
-                  "For a look on two cores, not for quality.", "ours")  # fmt: skip
+            yield _recipe(
+                f"dpaf-ours-{name}-{epsilon:g}",
+                made,
+                epsilon,
+                settings | own[name],
+                "none",
+                None,
+                "Measured in docs/results.md.",
+                "ours",
+            )
+    small = {
+        **settings,
+        "epochs": 2.0,
+        "batch": 1000,
+        "fakes": 100,
+        "moves": 2,
+        "critic_width": 8,
+        "width": 8,
+        "features": 32,
+        "latent": 16,
+    }
+    yield _recipe(
+        "dpaf-small-fashion-mnist-10",
+        FASHION,
+        10.0,
+        small,
+        "none",
+        None,
+        "For a look on two cores, not for quality.",
+        "ours",
+    )
 
 
 def every() -> Iterator[Recipe]:

@@ -38,10 +38,19 @@ OWN: dict[tuple[str, float], dict[str, Any]] = {
 def _recipe(kind: str, name: str, epsilon: float, settings: dict[str, Any], paper: str, note: str) -> Recipe:
     records, shape, classes = SETS[name]
     return Recipe(
-        name=f"dpdm-{kind}-{name}-{epsilon:g}", method="dpdm", settings=settings, epsilon=epsilon, data=name,
-        records=records, shape=shape, classes=classes, kind=kind, paper=paper, note=note,
+        name=f"dpdm-{kind}-{name}-{epsilon:g}",
+        method="dpdm",
+        settings=settings,
+        epsilon=epsilon,
+        data=name,
+        records=records,
+        shape=shape,
+        classes=classes,
+        kind=kind,
+        paper=paper,
+        note=note,
         published=PUBLISHED[name, epsilon] if kind == "paper" else None,
-    )  # fmt: skip
+    )
 
 
 def dpdm_paper(name: str, epsilon: float) -> Recipe:
@@ -50,8 +59,17 @@ def dpdm_paper(name: str, epsilon: float) -> Recipe:
     >>> dpdm_paper("mnist", 10.0).settings["copies"]
     32
     """
-    settings = {"steps": 4395, "batch": 4096, "copies": 32, "rate": 3e-4, "cosine": False, "average": 0.999,
-                "sampler": "churn", "evaluations": 200, "bfloat16": True}  # fmt: skip
+    settings = {
+        "steps": 4395,
+        "batch": 4096,
+        "copies": 32,
+        "rate": 3e-4,
+        "cosine": False,
+        "average": 0.999,
+        "sampler": "churn",
+        "evaluations": 200,
+        "bfloat16": True,
+    }
     note = "Hours on several GPUs. The network has 1.74 million parameters, the paper's 1.75 million."
     return _recipe("paper", name, epsilon, settings, "tables 2 and 3", note)
 

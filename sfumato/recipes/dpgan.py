@@ -33,8 +33,15 @@ WASSERSTEIN = {"loss": "wgan", "penalty": 10.0, "critic_steps": 5, "steps": 10_0
 # What makes a recipe its paper: settings, the paper, and the same in words.
 FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
     "xie": (
-        {"loss": "wgan", "weight_clip": 0.01, "critic_steps": 5, "steps": 20_000, "batch": 128, "rate": 5e-5,
-         "critic_rate": 5e-5},
+        {
+            "loss": "wgan",
+            "weight_clip": 0.01,
+            "critic_steps": 5,
+            "steps": 20_000,
+            "batch": 128,
+            "rate": 5e-5,
+            "critic_rate": 5e-5,
+        },
         "Xie et al. 2018",
         "Wasserstein critic with clipped weights. The paper takes those for a bound on gradients; here gradients are "
         "clipped too, and nothing rests on the weights.",
@@ -51,8 +58,15 @@ FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
         "Gradient penalty, and a clipping norm that follows the mean norm of gradients of public images.",
     ),
     "sprint": (
-        {"loss": "acgan", "critic_steps": 1, "steps": 20_000, "batch": 128, "clip": 1e-4, "rate": 2e-5,
-         "critic_rate": 2e-5},
+        {
+            "loss": "acgan",
+            "critic_steps": 1,
+            "steps": 20_000,
+            "batch": 128,
+            "clip": 1e-4,
+            "rate": 2e-5,
+            "critic_rate": 2e-5,
+        },
         "Beaulieu-Jones et al. 2017 (SPRINT-gan)",
         "Auxiliary classifier GAN with clipping norm 0.0001 and rate 2e-5; batches of one record there.",
     ),
@@ -67,8 +81,16 @@ FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
         "The clipping norm falls on a public schedule, here to a tenth, and the noise with it.",
     ),
     "alzantot": (
-        {"loss": "wgan", "weight_clip": 0.01, "critic_steps": 10, "steps": 18_760, "batch": 64, "latent": 64,
-         "rate": 1e-3, "critic_rate": 1e-3},
+        {
+            "loss": "wgan",
+            "weight_clip": 0.01,
+            "critic_steps": 10,
+            "steps": 18_760,
+            "batch": 64,
+            "latent": 64,
+            "rate": 1e-3,
+            "critic_rate": 1e-3,
+        },
         "Alzantot and Srivastava 2019, official code",
         "Wasserstein critic, weights clipped at 0.01, ten critic steps a move, batches of 64 for twenty epochs; fully "
         "connected networks on tables there.",
@@ -81,22 +103,47 @@ FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
         "represented, and the game stays in the images.",
     ),
     "autogan": (
-        {"loss": "wgan", "weight_clip": 0.01, "critic_steps": 10, "steps": 10_000, "batch": 128, "clip": 0.022,
-         "latent": 64},
+        {
+            "loss": "wgan",
+            "weight_clip": 0.01,
+            "critic_steps": 10,
+            "steps": 10_000,
+            "batch": 128,
+            "clip": 0.022,
+            "latent": 64,
+        },
         "Tantipongpipat et al. 2021 (DPautoGAN), official code",
         "Wasserstein critic on records, weights clipped at 0.01, clipping norm 0.022, ten critic steps a move. There a "
         "decoder, learned before by DP-SGD as half of an autoencoder, ends the generator. That stage is not "
         "represented: the generator is one network, and all of the budget is the critic's.",
     ),
-}  # fmt: skip
+}
 
 
-def _recipe(name: str, data: str, epsilon: float, settings: dict[str, Any], kind: str, paper: str, note: str,
-            published: float | None = None) -> Recipe:  # fmt: skip
+def _recipe(
+    name: str,
+    data: str,
+    epsilon: float,
+    settings: dict[str, Any],
+    kind: str,
+    paper: str,
+    note: str,
+    published: float | None = None,
+) -> Recipe:
     return Recipe(
-        name=f"dpgan-{name}", method="dpgan", settings=SIZE | ADAM | settings, epsilon=epsilon, data=data,
-        records=60_000, shape=(1, 28, 28), classes=10, kind=kind, paper=paper, note=note, published=published,
-    )  # fmt: skip
+        name=f"dpgan-{name}",
+        method="dpgan",
+        settings=SIZE | ADAM | settings,
+        epsilon=epsilon,
+        data=data,
+        records=60_000,
+        shape=(1, 28, 28),
+        classes=10,
+        kind=kind,
+        paper=paper,
+        note=note,
+        published=published,
+    )
 
 
 def dpgan_revised(data: str, epsilon: float) -> Recipe:
@@ -105,8 +152,15 @@ def dpgan_revised(data: str, epsilon: float) -> Recipe:
     >>> dpgan_revised("mnist", 10.0).make().batch
     2048
     """
-    settings = {"fakes": 256, "generator": "conv", "width": 64, "critic_heads": True, "average": 0.99, "rate": 1e-3,
-                "critic_rate": 1e-3}  # fmt: skip
+    settings = {
+        "fakes": 256,
+        "generator": "conv",
+        "width": 64,
+        "critic_heads": True,
+        "average": 0.99,
+        "rate": 1e-3,
+        "critic_rate": 1e-3,
+    }
     of_budget: dict[str, Any] = {"steps": 2000, "batch": 1024, "critic_steps": 2, "critic_width": 16}
     if epsilon >= 10:
         of_budget = {"steps": 4000, "batch": 2048, "critic_steps": 1, "critic_width": 32}
@@ -116,8 +170,15 @@ def dpgan_revised(data: str, epsilon: float) -> Recipe:
 def dpgan_code(name: str) -> Recipe:
     """A configuration of the revision's repository."""
     epsilon, batch, steps, n, least, published = CONFIGURATIONS[name]
-    settings = {"steps": steps, "batch": batch, "critic_steps": n, "least": least, "grace": 200, "average": 0.0,
-                **DECONV}  # fmt: skip
+    settings = {
+        "steps": steps,
+        "batch": batch,
+        "critic_steps": n,
+        "least": least,
+        "grace": 200,
+        "average": 0.0,
+        **DECONV,
+    }
     data = next(d for d in sorted(SETS) if name.startswith(d))
     note = "Their run takes eight hours on a V100; fakes get noise there and none here."
     return _recipe(f"code-{name}", data, epsilon, settings, "code", "exp_configs of the official code", note, published)
@@ -131,10 +192,26 @@ def dpgan_family(name: str) -> Recipe:
 
 def dpgan_small() -> Recipe:
     """Small networks, for a look on two cores."""
-    settings = {"steps": 600, "batch": 256, "critic_steps": 3, "latent": 32, "width": 16, "critic_width": 16,
-                "rate": 1e-3, "critic_rate": 1e-3, "average": 0.9}  # fmt: skip
-    return _recipe("small-fashion-mnist-10", "fashion-mnist", 10.0, settings, "ours", "none",
-                   "For a look on two cores, not for quality.")  # fmt: skip
+    settings = {
+        "steps": 600,
+        "batch": 256,
+        "critic_steps": 3,
+        "latent": 32,
+        "width": 16,
+        "critic_width": 16,
+        "rate": 1e-3,
+        "critic_rate": 1e-3,
+        "average": 0.9,
+    }
+    return _recipe(
+        "small-fashion-mnist-10",
+        "fashion-mnist",
+        10.0,
+        settings,
+        "ours",
+        "none",
+        "For a look on two cores, not for quality.",
+    )
 
 
 def every() -> Iterator[Recipe]:

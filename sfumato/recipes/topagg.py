@@ -36,26 +36,39 @@ CIFAR10 = {
 }
 # Steps that exact accounting allows at those budgets, for each of KS.
 STEPS = {
-    ("mnist", 0.05): (2151, 2803, 3538, 4357), ("mnist", 0.2): (617, 617, 617, 545),
-    ("mnist", 1.0): (1933, 1933, 1933, 2599), ("cifar10", 0.025): (13_092, 10_071, 13_092, 10_071),
-    ("cifar10", 0.4): (20_714, 20_714, 20_714, 30_701), ("cifar10", 8.0): (9339, 9339, 13_838, 9339),
-}  # fmt: skip
+    ("mnist", 0.05): (2151, 2803, 3538, 4357),
+    ("mnist", 0.2): (617, 617, 617, 545),
+    ("mnist", 1.0): (1933, 1933, 1933, 2599),
+    ("cifar10", 0.025): (13_092, 10_071, 13_092, 10_071),
+    ("cifar10", 0.4): (20_714, 20_714, 20_714, 30_701),
+    ("cifar10", 8.0): (9339, 9339, 13_838, 9339),
+}
 # Table 8: accuracy for each of KS.
 MNIST_FOUND = {
-    0.05: (0.7387, 0.7581, 0.7715, 0.7840), 0.1: (0.8567, 0.8612, 0.8588, 0.8455),
-    0.2: (0.8984, 0.9025, 0.9080, 0.9117), 0.3: (0.9121, 0.9185, 0.9235, 0.9331),
-    0.5: (0.9283, 0.9350, 0.9382, 0.9438), 0.7: (0.9441, 0.9461, 0.9465, 0.9508),
-    1.0: (0.9513, 0.9522, 0.9542, 0.9541), math.inf: (0.9794, 0.9858, 0.9879, 0.9908),
-}  # fmt: skip
+    0.05: (0.7387, 0.7581, 0.7715, 0.7840),
+    0.1: (0.8567, 0.8612, 0.8588, 0.8455),
+    0.2: (0.8984, 0.9025, 0.9080, 0.9117),
+    0.3: (0.9121, 0.9185, 0.9235, 0.9331),
+    0.5: (0.9283, 0.9350, 0.9382, 0.9438),
+    0.7: (0.9441, 0.9461, 0.9465, 0.9508),
+    1.0: (0.9513, 0.9522, 0.9542, 0.9541),
+    math.inf: (0.9794, 0.9858, 0.9879, 0.9908),
+}
 CIFAR10_FOUND = {
-    0.025: (0.4218, 0.4432, 0.4587, 0.4158), 0.05: (0.6510, 0.7147, 0.7203, 0.7129),
-    0.075: (0.7470, 0.7522, 0.7562, 0.7513), 0.1: (0.7556, 0.7691, 0.7765, 0.7705),
-    0.2: (0.7944, 0.8023, 0.8076, 0.8037), 0.3: (0.8019, 0.8170, 0.8215, 0.8219),
-    0.4: (0.8191, 0.8286, 0.8282, 0.8280), 0.6: (0.8256, 0.8291, 0.8344, 0.8346),
-    0.8: (0.8340, 0.8367, 0.8410, 0.8444), 2.0: (0.8434, 0.8480, 0.8518, 0.8597),
-    4.0: (0.8482, 0.8511, 0.8540, 0.8663), 8.0: (0.8513, 0.8537, 0.8562, 0.8705),
+    0.025: (0.4218, 0.4432, 0.4587, 0.4158),
+    0.05: (0.6510, 0.7147, 0.7203, 0.7129),
+    0.075: (0.7470, 0.7522, 0.7562, 0.7513),
+    0.1: (0.7556, 0.7691, 0.7765, 0.7705),
+    0.2: (0.7944, 0.8023, 0.8076, 0.8037),
+    0.3: (0.8019, 0.8170, 0.8215, 0.8219),
+    0.4: (0.8191, 0.8286, 0.8282, 0.8280),
+    0.6: (0.8256, 0.8291, 0.8344, 0.8346),
+    0.8: (0.8340, 0.8367, 0.8410, 0.8444),
+    2.0: (0.8434, 0.8480, 0.8518, 0.8597),
+    4.0: (0.8482, 0.8511, 0.8540, 0.8663),
+    8.0: (0.8513, 0.8537, 0.8562, 0.8705),
     math.inf: (0.8519, 0.8542, 0.8580, 0.8785),
-}  # fmt: skip
+}
 # Table 9: accuracy for each of DIMENSIONS.
 DIMENSION_FOUND = {0.05: (0.7425, 0.7845, 0.7355), 0.1: (0.8365, 0.8559, 0.8641), 0.2: (0.8910, 0.9048, 0.8930)}
 # Table 10 at epsilon 0.1 and 1, k = 0.8: NormTopK with GM-DP's noise and without noise, and no compression.
@@ -89,35 +102,66 @@ def topagg(name: str, epsilon: float, k: float) -> Recipe:
     12.0
     """
     data, records, shape, given, found, table = SETS[name]
-    near, at = nearest(given, epsilon), KS.index(k)
+    near = nearest(given, epsilon)
+    at = KS.index(k)
     c, sigma, batch, rate = given[near][at]
     length = {"sigma": sigma} if near == epsilon else {"steps": STEPS[name, near][at]}
-    settings = {"network": "cnn" if name == "mnist" else "features", "batch": batch, "clip": c, "rate": rate,
-                "momentum": 0.0, "k": k, "by": "norm", **length}  # fmt: skip
+    settings = {
+        "network": "cnn" if name == "mnist" else "features",
+        "batch": batch,
+        "clip": c,
+        "rate": rate,
+        "momentum": 0.0,
+        "k": k,
+        "by": "norm",
+        **length,
+    }
     notes = [NOTE] if near == epsilon else [BETWEEN.format(near=near)]
     which = "gm-dp" if k == 1 else f"norm-{k:g}"
     return Recipe(
-        name=f"topagg-{name}-{which}-{epsilon:g}", method=METHOD, settings=settings, epsilon=epsilon, data=data,
-        records=records, shape=shape, classes=10, kind="paper", paper=f"table {table}, table 11",
-        note=" ".join(notes + [WITHOUT] * math.isinf(epsilon)), published=found.get(epsilon, (None,) * 4)[at],
-    )  # fmt: skip
+        name=f"topagg-{name}-{which}-{epsilon:g}",
+        method=METHOD,
+        settings=settings,
+        epsilon=epsilon,
+        data=data,
+        records=records,
+        shape=shape,
+        classes=10,
+        kind="paper",
+        paper=f"table {table}, table 11",
+        note=" ".join(notes + [WITHOUT] * math.isinf(epsilon)),
+        published=found.get(epsilon, (None,) * 4)[at],
+    )
 
 
 def dimension(epsilon: float, k: float) -> Recipe:
     """Dimension-based top-k on MNIST (table 9)."""
     base = topagg("mnist", epsilon, 1.0)
-    return replace(base, name=f"topagg-mnist-dimension-{k:g}-{epsilon:g}", paper="table 9", note=BY_COUNT,
-                   settings={**base.settings, "k": k, "by": "dimension"},
-                   published=DIMENSION_FOUND[epsilon][DIMENSIONS.index(k)])  # fmt: skip
+    return replace(
+        base,
+        name=f"topagg-mnist-dimension-{k:g}-{epsilon:g}",
+        paper="table 9",
+        note=BY_COUNT,
+        settings={**base.settings, "k": k, "by": "dimension"},
+        published=DIMENSION_FOUND[epsilon][DIMENSIONS.index(k)],
+    )
 
 
 def scattering() -> Recipe:
     """Ours: fixed scattering features and a linear head, without public data."""
     return Recipe(
-        name="scattering-fashion-mnist-1", method=METHOD, settings={"network": "scattering"}, epsilon=1.0,
-        data="fashion-mnist", records=60_000, shape=(1, 28, 28), classes=10, kind="ours", paper="none",
+        name="scattering-fashion-mnist-1",
+        method=METHOD,
+        settings={"network": "scattering"},
+        epsilon=1.0,
+        data="fashion-mnist",
+        records=60_000,
+        shape=(1, 28, 28),
+        classes=10,
+        kind="ours",
+        paper="none",
         note="The defaults of `sfumato train-classifier`.",
-    )  # fmt: skip
+    )
 
 
 def every() -> Iterator[Recipe]:

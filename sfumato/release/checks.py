@@ -107,7 +107,8 @@ def guarantee(release: Folder) -> str:
 
     statement = release.statement
     demand(by_version(statement, number_problems(statement)))
-    given, events = statement["guarantee"], len(statement["mechanisms"]["events"])
+    given = statement["guarantee"]
+    events = len(statement["mechanisms"]["events"])
     many = f"The {events} events give" if events != 1 else "The one event gives"
     return f"{many} epsilon = {epsilon(given['epsilon'])} at delta = {show(given['delta'])} again, and the whole curve."
 
@@ -155,7 +156,8 @@ def generator(release: Folder) -> str:
     from sfumato.release.bundle import measurement_words
     from sfumato.release.reading import read_generator, read_tensors
 
-    statement, public = release.statement, release.statement["declared_public"]
+    statement = release.statement
+    public = release.statement["declared_public"]
     written = release.data("generator/config.json")
     if gate.json_text(json.loads(written)).encode() != written:
         raise InputError("generator/config.json is not in the form in which it was written.")
@@ -177,12 +179,16 @@ def certificates(statement: dict[str, Any], tensors: dict[str, gate.Public]) -> 
     crossings = [event["name"] for event in statement["mechanisms"]["events"]]
     known = {gate.Public.after(0).why, gate.Public.after(0, *crossings).why}
     known |= {gate.Public.after(0, name).why for name in crossings}
-    return [f"The tensor {key!r} comes from a release that is not an event of the statement."
-            for key, tensor in tensors.items() if tensor.why not in known]  # fmt: skip
+    return [
+        f"The tensor {key!r} comes from a release that is not an event of the statement."
+        for key, tensor in tensors.items()
+        if tensor.why not in known
+    ]
 
 
 def pictures(release: Folder) -> str:
-    images, public = release.images, release.statement["declared_public"]
+    images = release.images
+    public = release.statement["declared_public"]
     if list(images.classes) != list(public["classes"]):
         raise InputError("The classes of the images are not those of the statement.")
     if list(images.pixels.shape[1:]) != list(public["shape"]):
@@ -197,7 +203,8 @@ def pictures(release: Folder) -> str:
 
 def _strip(release: Folder) -> list[str]:
     """What is wrong with the previews, where there are any."""
-    found, shape = release.moments, release.images.pixels.shape
+    found = release.moments
+    shape = release.images.pixels.shape
     if found is None:
         return []
     if gate.json_text(found.facts()).encode() != release.data("strip.json"):

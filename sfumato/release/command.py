@@ -12,7 +12,8 @@ from typing import Any
 from sfumato.errors import InputError
 from sfumato.release.names import base_name, public_command
 
-DATA, SETTINGS = "data", "settings"
+DATA = "data"
+SETTINGS = "settings"
 WHOLE = ("records", "size", "count", "seed", "microbatch")
 NUMBERS = ("epsilon", "delta")
 FLAGS = ("private_count", "grey")
@@ -91,11 +92,13 @@ def read(line: str) -> tuple[str, dict[str, Any]]:
         raise InputError("The command of the statement has an open quote.") from error
     if len(words) < 2 or words[0] != "sfumato" or words[1] not in OPTIONS:
         raise InputError(f"The command of the statement is not one of {', '.join(OPTIONS)} of sfumato.")
-    verb, asked = words[1], dict[str, Any]()
+    verb = words[1]
+    asked = dict[str, Any]()
     for name, value in _pairs(verb, words[2:]):
         if name == "set":
             field, _, text = value.partition("=")
-            name, value = field.strip(), text.strip()
+            name = field.strip()
+            value = text.strip()
             if asked.setdefault(SETTINGS, {}).setdefault(name, value) != value:
                 raise InputError(f"The command of the statement sets {name} twice.")
         elif asked.setdefault(name, _value(name, value)) != _value(name, value):
@@ -165,8 +168,10 @@ def _by_recipe(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _compared(asked: dict[str, Any], statement: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """What the command asks for and what is stated, as far as it decides what is guaranteed, and to whom."""
-    made, given = statement["reproducibility"], statement["guarantee"]
-    data, public = made["configuration"]["data"], statement["declared_public"]["public_data"]
+    made = statement["reproducibility"]
+    given = statement["guarantee"]
+    data = made["configuration"]["data"]
+    public = statement["declared_public"]["public_data"]
     yield "the method", asked.get("method"), made["method"]
     yield "the unit", asked.get("unit", "person" if "person" in asked else "record"), given["unit"]
     yield "the person column", "person" in asked, given["unit"] == "person"
@@ -188,7 +193,8 @@ def _settings(texts: dict[str, str], statement: dict[str, Any], whole: bool = Tr
     """Settings of the command that are not those of the statement; files go by their last component in both."""
     from sfumato.methods.settings import parse
 
-    stated, cls = statement["declared_public"]["settings"], _class(statement["reproducibility"]["method"])
+    stated = statement["declared_public"]["settings"]
+    cls = _class(statement["reproducibility"]["method"])
     asked = (cls().settings() if whole else {}) | parse(cls, texts)
     return [
         f"The command sets {name} to {value!r}, and the statement says {stated.get(name)!r}."
@@ -220,7 +226,8 @@ def _class(method: str) -> Any:
 
 def _epsilon(asked: dict[str, Any], statement: dict[str, Any]) -> list[str]:
     """A stated epsilon is what a plan makes of the one that was asked for: nearly all of it, or what fits into it."""
-    stated, wanted = float(statement["guarantee"]["epsilon"]), asked.get("epsilon")
+    stated = float(statement["guarantee"]["epsilon"])
+    wanted = asked.get("epsilon")
     if wanted is None:
         return ["The command names no epsilon."]
     if stated <= wanted * (1 + 1e-6) and wanted <= stated * (1 + CLOSE):
@@ -240,8 +247,11 @@ def _planned(asked: dict[str, Any], statement: dict[str, Any]) -> float:
     from sfumato.data.labels import LabelPrior
     from sfumato.types import DataSpec
 
-    made, given = statement["reproducibility"], statement["guarantee"]
-    cls, data, kind = _class(made["method"]), dict(made["configuration"]["data"]), made["labels"]["kind"]
+    made = statement["reproducibility"]
+    given = statement["guarantee"]
+    cls = _class(made["method"])
+    data = dict(made["configuration"]["data"])
+    kind = made["labels"]["kind"]
     data |= {"shape": tuple(data["shape"]), "classes": tuple(data["classes"]), "unit": Unit(data["unit"])}
     settings = dict(made["configuration"]["settings"])
     if any(field.name == "labels" for field in fields(cls)):

@@ -71,7 +71,8 @@ def png_problem(data: bytes) -> str | None:
     """What is wrong with a PNG file: foreign chunks, or bytes behind its end."""
     if not data.startswith(PNG_START):
         return "is not a PNG image"
-    at, kind = len(PNG_START), b""
+    at = len(PNG_START)
+    kind = b""
     while at + 12 <= len(data) and kind != b"IEND":
         size, kind = struct.unpack(">I4s", data[at : at + 8])
         if kind not in PNG_CHUNKS:

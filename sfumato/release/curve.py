@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 Point = tuple[float, float]  # delta, epsilon
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 320, 52, 18, 26, 48
+WIDTH = 560
+HEIGHT = 320
+LEFT = 52
+RIGHT = 18
+TOP = 26
+BOTTOM = 48
 
 
 def curve_points(guarantee: dict[str, Any]) -> list[Point]:

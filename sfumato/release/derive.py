@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-6  # a stated number may be this much larger than the derived one
 # The derived number may exceed the stated one by rounding alone: that of closed formulas, or of Fourier transforms.
-DUST_EXACT, DUST_GRID = 1e-9, 1e-7
+DUST_EXACT = 1e-9
+DUST_GRID = 1e-7
 NOTHING = 1e-9
 
 
@@ -47,7 +48,8 @@ def _numbers(
     """What is stated, and what the events give."""
     from sfumato.accounting.accountant import epsilon_by_renyi
 
-    given, opinion = statement["guarantee"], statement["accountant"]["second_opinion"]
+    given = statement["guarantee"]
+    opinion = statement["accountant"]["second_opinion"]
     yield "epsilon", given["epsilon"], derived.epsilon(given["delta"])
     yield "mu", given["mu"], derived.mu
     yield "advantage", given["advantage"], advantage_of(derived)

@@ -20,9 +20,19 @@ _WHY = re.compile(r"data-independent|post-processing of crossings? \S.*")
 
 # The statement's twelve points, in their order; the keys of privacy.json.
 POINTS = (
-    "guarantee", "coverage", "mechanisms", "accountant", "declared_public", "tuning",
-    "other_releases", "randomness", "deviations", "audit", "reproducibility", "plain_words",
-)  # fmt: skip
+    "guarantee",
+    "coverage",
+    "mechanisms",
+    "accountant",
+    "declared_public",
+    "tuning",
+    "other_releases",
+    "randomness",
+    "deviations",
+    "audit",
+    "reproducibility",
+    "plain_words",
+)
 
 
 def certified(why: object) -> bool:
@@ -104,9 +114,15 @@ FOLDERS = re.compile(rf"generator|images(?:/{CLASS_FOLDER})?")
 
 # What no release lacks, besides its images in one of two forms.
 ALWAYS = (
-    "PRIVACY.md", "README.md", "deployment.yaml", "generator/config.json", "generator/model.safetensors", HASHES,
-    "privacy.json", "report.html",
-)  # fmt: skip
+    "PRIVACY.md",
+    "README.md",
+    "deployment.yaml",
+    "generator/config.json",
+    "generator/model.safetensors",
+    HASHES,
+    "privacy.json",
+    "report.html",
+)
 
 
 def problem(name: str, data: bytes, rules: tuple[Rule, ...] = RULES) -> str | None:
@@ -173,7 +189,8 @@ def _finite(name: str, value: Any) -> Any:
 
 def check(folder: str | Path, rules: tuple[Rule, ...] = RULES) -> list[str]:
     """Everything in a folder that a release may not contain, one sentence each; empty when all is well."""
-    found, folder = [], Path(folder)
+    found = []
+    folder = Path(folder)
     for where, folders, files in os.walk(folder):
         for entry in sorted(folders + files):
             path = Path(where) / entry

@@ -10,7 +10,8 @@ from typing import Any
 
 from sfumato.errors import InputError
 
-HASHES, SIGNATURE = "hashes.json", "signature.json"
+HASHES = "hashes.json"
+SIGNATURE = "signature.json"
 HASHES_FORMAT = "sfumato-hashes/1"
 
 

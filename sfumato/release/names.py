@@ -25,7 +25,9 @@ def base_name(name: str) -> str:
     """
     prefix, colon, rest = name.partition(":")
     if _DRIVE.match(name) or not colon or "/" in prefix or not _LOADER.fullmatch(prefix):
-        prefix, colon, rest = "", "", name
+        prefix = ""
+        colon = ""
+        rest = name
     last = re.split(r"[\\/]", rest.rstrip("\\/"))[-1]
     return prefix + colon + (last if last not in ("", ".", "..") else "data")
 
@@ -43,8 +45,9 @@ def public_command(command: str) -> str:
         return hide_paths(command)
     # Names of columns and sentences are no paths, though a slash may be in them.
     before = ["", *words]
-    return shlex.join(hide_paths(word) if at in _TEXTS else _public_word(word)
-                      for at, word in zip(before, words, strict=False))  # fmt: skip
+    return shlex.join(
+        hide_paths(word) if at in _TEXTS else _public_word(word) for at, word in zip(before, words, strict=False)
+    )
 
 
 def _public_word(word: str) -> str:

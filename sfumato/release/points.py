@@ -15,7 +15,8 @@ RUN_KEYS = ("run", "method", "epsilon", "delta", "relation", "unit", "mu", "stat
 
 def guarantee(plan: dict[str, Any]) -> dict[str, Any]:
     """Point 1."""
-    given, data = plan["guarantee"], plan["data"]
+    given = plan["guarantee"]
+    data = plan["data"]
     relation = relation_words(given["relation"], data["count_public"])
     return {
         "summary": f"({epsilon(given['epsilon'])}, {show(given['delta'])})-differential privacy, {relation}, "
@@ -185,7 +186,8 @@ def other_releases(plan: dict[str, Any], account: dict[str, Any] | None) -> dict
         why = "these data came without a name, and what the ledger counts against their records is not told"
         return {"summary": f"Does not apply: {why}.", "runs": [], "named": False}
     runs = [{key: run[key] for key in RUN_KEYS if run.get(key) is not None} for run in account.get("runs", ())]
-    total, delta = account["epsilon_total"], account["delta"]
+    total = account["epsilon_total"]
+    delta = account["delta"]
     together = (
         "no bound is known for all runs together"
         if total is None
@@ -220,7 +222,8 @@ def randomness(plan: dict[str, Any], noise: dict[str, Any]) -> dict[str, Any]:
 
 def deviations(plan: dict[str, Any]) -> dict[str, Any]:
     """Point 9."""
-    found, caveats = list(plan.get("deviations") or ()), list(plan.get("warnings") or ())
+    found = list(plan.get("deviations") or ())
+    caveats = list(plan.get("warnings") or ())
     if plan["data"]["unit"] == "record":
         caveats.append("Near-duplicate images are separate records; the guarantee covers one of them at a time.")
     return {

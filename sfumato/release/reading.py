@@ -34,8 +34,10 @@ def _read_json(path: Path) -> dict[str, Any]:
 def refuse_marked(folder: str | Path) -> None:
     """Refuse what `sfumato synthesize --unsound` wrote, or anything put beside it."""
     if (Path(folder) / MARK).exists():
-        raise InputError(f"{folder} is not private: the paper's accounting does not hold, as {MARK} in it says; it is "
-                         "no release and cannot become one.")  # fmt: skip
+        raise InputError(
+            f"{folder} is not private: the paper's accounting does not hold, as {MARK} in it says; it is "
+            "no release and cannot become one."
+        )
 
 
 def read_statement(folder: str | Path) -> dict[str, Any]:

@@ -22,8 +22,11 @@ def word_problems(statement: dict[str, Any]) -> list[str]:
     if foreign := _foreign_settings(statement):
         return foreign
     anew = rebuilt(statement)
-    return [f"The point {point} does not follow: {_where(statement[point], anew[point], point)} differs."
-            for point in POINTS if statement[point] != anew[point]]  # fmt: skip
+    return [
+        f"The point {point} does not follow: {_where(statement[point], anew[point], point)} differs."
+        for point in POINTS
+        if statement[point] != anew[point]
+    ]
 
 
 def _foreign_settings(statement: dict[str, Any]) -> list[str]:
@@ -35,14 +38,20 @@ def _foreign_settings(statement: dict[str, Any]) -> list[str]:
     if method not in {"classifier", *(row.name for row in TABLE)}:
         return []
     known = settings_of(method)
-    return [f"The setting '{name}' is not one of {method}."
-            for name in statement["reproducibility"]["configuration"]["settings"] if name not in known]  # fmt: skip
+    return [
+        f"The setting '{name}' is not one of {method}."
+        for name in statement["reproducibility"]["configuration"]["settings"]
+        if name not in known
+    ]
 
 
 def rebuilt(statement: dict[str, Any]) -> dict[str, Any]:
     """The same statement, generated again."""
-    others, audit, public = statement["other_releases"], statement["audit"], statement["declared_public"]["public_data"]
-    made, noise = statement["reproducibility"], statement["randomness"]
+    others = statement["other_releases"]
+    audit = statement["audit"]
+    public = statement["declared_public"]["public_data"]
+    made = statement["reproducibility"]
+    noise = statement["randomness"]
     anew = from_public_plan(
         _plan(statement),
         released=statement["coverage"]["released"],
@@ -64,7 +73,9 @@ def _plan(statement: dict[str, Any]) -> dict[str, Any]:
     """The public plan that the statement was made from; accountant and grid come from the events."""
     from sfumato.accounting.accountant import profile
 
-    made, given, told = statement["reproducibility"], statement["guarantee"], statement["accountant"]
+    made = statement["reproducibility"]
+    given = statement["guarantee"]
+    told = statement["accountant"]
     events = statement["mechanisms"]["events"]
     derived = profile(read_events(statement))
     numbers = {key: given[key] for key in ("epsilon", "delta", "relation", "unit", "mu", "advantage")}

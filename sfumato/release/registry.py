@@ -17,7 +17,8 @@ HEAD = """\
 
 def make_record(statement: dict[str, Any], count: int) -> str:
     """The record of a release with so many images."""
-    data, made = statement["declared_public"], statement["reproducibility"]
+    data = statement["declared_public"]
+    made = statement["reproducibility"]
     record = {
         "url_slug": _slug(f"{data['data_name']} synthetic {made['method']}"),
         "deployment": {
@@ -41,7 +42,8 @@ def _slug(text: str) -> str:
 
 
 def _basic(statement: dict[str, Any], count: int) -> dict[str, Any]:
-    data, made = statement["declared_public"], statement["reproducibility"]
+    data = statement["declared_public"]
+    made = statement["reproducibility"]
     return {
         "name": f"{data['data_name']}, synthetic ({made['method']})",
         "data_curators": [
@@ -71,7 +73,8 @@ def _variant(statement: dict[str, Any]) -> dict[str, Any]:
 
 
 def _loss(statement: dict[str, Any]) -> dict[str, Any]:
-    given, data = statement["guarantee"], statement["reproducibility"]["configuration"]["data"]
+    given = statement["guarantee"]
+    data = statement["reproducibility"]["configuration"]["data"]
     others = ", ".join(f"{epsilon(at['epsilon'])} at {show(at['delta'])}" for at in given["at_deltas"])
     gaussian = "" if given["mu"] is None else f" Gaussian differential privacy with mu = {epsilon(given['mu'])}."
     return {
@@ -98,7 +101,8 @@ def _model(statement: dict[str, Any]) -> dict[str, Any]:
 
 
 def _implementation(statement: dict[str, Any]) -> dict[str, Any]:
-    chance, told = statement["randomness"], statement["accountant"]
+    chance = statement["randomness"]
+    told = statement["accountant"]
     crossings = "; ".join(map(_crossing, statement["mechanisms"]["events"])) or "none"
     found = statement["deviations"]
     return {

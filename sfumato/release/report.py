@@ -22,7 +22,9 @@ from sfumato.types import Images
 if TYPE_CHECKING:
     from sfumato.run.preview import Moments
 
-COLUMNS, MOST_CLASSES, LARGEST = 10, 40, 128
+COLUMNS = 10
+MOST_CLASSES = 40
+LARGEST = 128
 SHOWN = 56  # pixels of the page for an image of a preview
 MACHINE = ("curve", "accounted")
 

@@ -15,7 +15,9 @@ from typing import Any
 from sfumato.release.yaml import Blank
 
 Schema = Any
-NUMBER, TEXTS, WORD = (float, None), [str], r"[A-Za-z][A-Za-z0-9_.]{0,99}"
+NUMBER = (float, None)
+TEXTS = [str]
+WORD = r"[A-Za-z][A-Za-z0-9_.]{0,99}"
 SHORT = 200  # letters of a free value that is text: a name, a word, a file
 
 
@@ -121,123 +123,262 @@ def _wanted(schema: Schema) -> str:
 SCALAR = (bool, int, float, Short(), None)
 SETTINGS = Free(SCALAR, "a setting, which each method names itself", r"[A-Za-z_][A-Za-z0-9_]{0,59}")
 DATA = {
-    "name": str, "records": int, "shape": [int], "classes": TEXTS, "unit": str, "count_public": bool, "public": bool,
-}  # fmt: skip
+    "name": str,
+    "records": int,
+    "shape": [int],
+    "classes": TEXTS,
+    "unit": str,
+    "count_public": bool,
+    "public": bool,
+}
 LABELS = {"kind": str, "weights": ([float], None)}
 BUDGET = {"epsilon": float, "delta": float, "relation": str, "unit": str}
 CROSSING = {
-    "bound_enforced": str, "name": str, "mechanism": str, "sigma": float, "sensitivity": float, "multiplier": float,
-    "bound": float, "sampling": str, "times": int,
-}  # fmt: skip
+    "bound_enforced": str,
+    "name": str,
+    "mechanism": str,
+    "sigma": float,
+    "sensitivity": float,
+    "multiplier": float,
+    "bound": float,
+    "sampling": str,
+    "times": int,
+}
 EVENT = {
-    "mechanism": str, "sigma": float, "sensitivity": float, "bound": float, "relation": str, "rate": float,
-    "times": int, "shift": [int], "shifts": [[int]], "cap": int, "records": int, "mixture": [[float]], "held": bool,
-}  # fmt: skip
+    "mechanism": str,
+    "sigma": float,
+    "sensitivity": float,
+    "bound": float,
+    "relation": str,
+    "rate": float,
+    "times": int,
+    "shift": [int],
+    "shifts": [[int]],
+    "cap": int,
+    "records": int,
+    "mixture": [[float]],
+    "held": bool,
+}
 # One event, or a selection that holds the events of one of its runs.
 ACCOUNTED = EVENT | {"events": [EVENT], "mean": float, "shape": (float, str)}
 OPINION = {"accountant": str, "epsilon": NUMBER, "note": str}
 PAPER = Free((bool, int, float, str, None), "a figure of the paper, from public numbers")
 PUBLIC_DATA = {"name": str, "provenance": str, "records": int, "shape": [int], "classes": TEXTS}
 RUN = {
-    "run": str, "method": str, "epsilon": float, "delta": float, "relation": str, "unit": str, "mu": float,
-    "state": str, "status": str,
-}  # fmt: skip
+    "run": str,
+    "method": str,
+    "epsilon": float,
+    "delta": float,
+    "relation": str,
+    "unit": str,
+    "mu": float,
+    "state": str,
+    "status": str,
+}
 TENSORS = Free({"shape": [int], "why": str}, "a tensor, named by its crossing", r"[^\x00-\x1f]{1,200}", 10_000)
 
 STATEMENT: dict[str, Schema] = {
     "format": str,
     "guarantee": {
-        "summary": str, "epsilon": float, "delta": float, "mu": NUMBER, "advantage": NUMBER, "model": str,
-        "relation": str, "relation_in_words": str, "neighbours": str, "unit": str, "sensitivity": str, "size": str,
-        "at_deltas": [{"delta": float, "epsilon": float}], "curve": [[float]],
+        "summary": str,
+        "epsilon": float,
+        "delta": float,
+        "mu": NUMBER,
+        "advantage": NUMBER,
+        "model": str,
+        "relation": str,
+        "relation_in_words": str,
+        "neighbours": str,
+        "unit": str,
+        "sensitivity": str,
+        "size": str,
+        "at_deltas": [{"delta": float, "epsilon": float}],
+        "curve": [[float]],
     },
     "coverage": {
-        "summary": str, "released": TEXTS, "not_covered": TEXTS, "attacker": str,
-        "intermediate_releases_covered": bool, "intermediate_in_words": str,
+        "summary": str,
+        "released": TEXTS,
+        "not_covered": TEXTS,
+        "attacker": str,
+        "intermediate_releases_covered": bool,
+        "intermediate_in_words": str,
     },
     "mechanisms": {
-        "summary": str, "events": [CROSSING], "accounted": [ACCOUNTED], "labels": str, "normaliser": str,
+        "summary": str,
+        "events": [CROSSING],
+        "accounted": [ACCOUNTED],
+        "labels": str,
+        "normaliser": str,
     },
     "accountant": {
-        "summary": str, "name": str, "version": str, "discretisation": str, "data_independent": bool,
-        "second_opinion": (str, OPINION), "paper": (str, PAPER),
+        "summary": str,
+        "name": str,
+        "version": str,
+        "discretisation": str,
+        "data_independent": bool,
+        "second_opinion": (str, OPINION),
+        "paper": (str, PAPER),
     },
     "declared_public": {
-        "summary": str, "data_name": str, "data_public": bool, "classes": TEXTS, "image_size": str, "shape": [int],
-        "size": str, "scaling": str, "label_prior": str, "label_weights": ([float], None), "settings": SETTINGS,
+        "summary": str,
+        "data_name": str,
+        "data_public": bool,
+        "classes": TEXTS,
+        "image_size": str,
+        "shape": [int],
+        "size": str,
+        "scaling": str,
+        "label_prior": str,
+        "label_weights": ([float], None),
+        "settings": SETTINGS,
         "public_data": (str, PUBLIC_DATA),
     },
     "tuning": {"summary": str},
     "other_releases": {
-        "summary": str, "runs": [RUN], "epsilon_total": NUMBER, "delta": NUMBER, "made": (str, None), "named": bool,
+        "summary": str,
+        "runs": [RUN],
+        "epsilon_total": NUMBER,
+        "delta": NUMBER,
+        "made": (str, None),
+        "named": bool,
     },
     "randomness": {"summary": str, "source": str, "sampler": str, "sampling": str, "user_seed": str},
     "deviations": {"summary": str, "deviations": TEXTS, "caveats": TEXTS, "warnings": TEXTS},
     "audit": {"summary": str, "levels": [int], "verdict": str, "records": str, "audited_on": str},
     "reproducibility": {
-        "summary": str, "software": str, "method": str, "configuration_hash": str, "labels": (LABELS, None),
-        "data_hash": str, "noise_seeds": str, "command": str,
+        "summary": str,
+        "software": str,
+        "method": str,
+        "configuration_hash": str,
+        "labels": (LABELS, None),
+        "data_hash": str,
+        "noise_seeds": str,
+        "command": str,
         "configuration": {"method": str, "settings": SETTINGS, "data": DATA, "budget": BUDGET},
     },
     "plain_words": {
-        "summary": str, "attacker_success": float, "attacker_advantage": float, "basis": str, "sentences": TEXTS,
+        "summary": str,
+        "attacker_success": float,
+        "attacker_advantage": float,
+        "basis": str,
+        "sentences": TEXTS,
     },
     "measurement": ({"file": str, "tensors": TENSORS}, None),
-}  # fmt: skip
+}
 # How to build a generator again; the keys of all kinds together.
 GENERATOR = {
     "format": str,
     "generator": {
-        "kind": str, "shape": [int], "classes": TEXTS, "latent": int, "label_weights": ([float], None), "law": str,
-        "conditional": bool, "width": int, "hidden": int, "norm": (str, bool), "layers": int, "smooth": float,
-        "each": int, "repeats": bool, "frequencies": int, "temperature": float, "components": int,
-        "multipliers": [int], "blocks": int, "attention": (int, bool, [int]), "patch": int, "sampler": str,
-        "evaluations": int, "guidance": float, "churn": float, "lowest": float, "highest": float, "spread": float,
+        "kind": str,
+        "shape": [int],
+        "classes": TEXTS,
+        "latent": int,
+        "label_weights": ([float], None),
+        "law": str,
+        "conditional": bool,
+        "width": int,
+        "hidden": int,
+        "norm": (str, bool),
+        "layers": int,
+        "smooth": float,
+        "each": int,
+        "repeats": bool,
+        "frequencies": int,
+        "temperature": float,
+        "components": int,
+        "multipliers": [int],
+        "blocks": int,
+        "attention": (int, bool, [int]),
+        "patch": int,
+        "sampler": str,
+        "evaluations": int,
+        "guidance": float,
+        "churn": float,
+        "lowest": float,
+        "highest": float,
+        "spread": float,
         "bfloat16": bool,
     },
-}  # fmt: skip
+}
 CLASSIFIER = {
     "format": str,
     "classifier": {
-        "network": str, "shape": [int], "classes": TEXTS, "groups": int, "centre": float, "spread": float,
-        "features": str, "fingerprint": str,
+        "network": str,
+        "shape": [int],
+        "classes": TEXTS,
+        "groups": int,
+        "centre": float,
+        "spread": float,
+        "features": str,
+        "fingerprint": str,
     },
-}  # fmt: skip
+}
 STRIP = {"format": str, "total": int, "moments": [{"step": int, "epsilon": NUMBER}]}
 FILES = Free({"sha256": str, "size": int}, "a file of the release", r"[^\x00-\x1f]{1,300}", 20_000_000)
 HASH_LIST = {"format": str, "files": FILES, "signed_by": (str, None)}
 SIGNED = {"format": str, "public_key": str, "signature": str, "signer": (str, None)}
 ACCURACY = {
-    "format": str, "accuracy": float, "low": float, "high": float, "interval": str,
-    "counts": {"wrong": float, "right": float}, "sigma": float, "classifier": str, "test_units": int, "unit": str,
-    "guarantee": str, "release": {"method": str, "statement": str},
-}  # fmt: skip
+    "format": str,
+    "accuracy": float,
+    "low": float,
+    "high": float,
+    "interval": str,
+    "counts": {"wrong": float, "right": float},
+    "sigma": float,
+    "classifier": str,
+    "test_units": int,
+    "unit": str,
+    "guarantee": str,
+    "release": {"method": str, "statement": str},
+}
 # The head of the dataset card, and the draft record for the registry: neither is JSON, and both have fixed keys too.
 CARD = {
-    "pretty_name": str, "task_categories": TEXTS, "size_categories": TEXTS, "tags": TEXTS,
+    "pretty_name": str,
+    "task_categories": TEXTS,
+    "size_categories": TEXTS,
+    "tags": TEXTS,
     "configs": [{"config_name": str, "data_files": [{"split": str, "path": str}]}],
-}  # fmt: skip
+}
 RECORD = {
     "url_slug": str,
     "deployment": {
         "basic": {
-            "name": str, "data_curators": [{"data_curator_name": Blank, "data_curator_type": Blank}],
-            "description": str, "intended_use": Blank, "data_product_type": str, "data_product_region": Blank,
-            "data_product_sector": Blank, "publication_date": Blank,
+            "name": str,
+            "data_curators": [{"data_curator_name": Blank, "data_curator_type": Blank}],
+            "description": str,
+            "intended_use": Blank,
+            "data_product_type": str,
+            "data_product_region": Blank,
+            "data_product_sector": Blank,
+            "publication_date": Blank,
         },
         "dp_variant": {"variant_name": str, "data_domain": str, "unprotected_quantities": str},
         "privacy_loss": {
-            "privacy_unit": str, "privacy_unit_details": str, "number_of_privacy_units": int,
-            "privacy_parameters": {"epsilon": float, "delta": float}, "privacy_parameters_details": str,
+            "privacy_unit": str,
+            "privacy_unit_details": str,
+            "number_of_privacy_units": int,
+            "privacy_parameters": {"epsilon": float, "delta": float},
+            "privacy_parameters_details": str,
         },
         "deployment_model": {
-            "model_name": str, "model_name_details": str, "trust_assumptions": str, "actors": str,
-            "release_type": str, "release_type_details": str, "data_source_type": str, "access_type": str,
+            "model_name": str,
+            "model_name_details": str,
+            "trust_assumptions": str,
+            "actors": str,
+            "release_type": str,
+            "release_type_details": str,
+            "data_source_type": str,
+            "access_type": str,
         },
         "implementation": {
-            "preprocessing_and_hyperparameter_tuning": str, "mechanisms": str, "composition": str,
-            "post_processing": str, "justification": Blank, "utility": Blank, "additional_information": str,
+            "preprocessing_and_hyperparameter_tuning": str,
+            "mechanisms": str,
+            "composition": str,
+            "post_processing": str,
+            "justification": Blank,
+            "utility": Blank,
+            "additional_information": str,
         },
         "administrative": {"status": str, "registry_authors": [Blank], "tier": int},
     },
-}  # fmt: skip
+}

@@ -111,7 +111,9 @@ def check_signature(data: bytes, root: str) -> Signature:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     value = read_canonical(SIGNATURE, data, {"format", "public_key", "signature", "signer"})
-    key, made, signer = value["public_key"], value["signature"], value["signer"]
+    key = value["public_key"]
+    made = value["signature"]
+    signer = value["signer"]
     # Lower case alone: hex digits have two spellings, and a byte that may change is a byte that was not checked.
     well_formed = re.fullmatch(r"[0-9a-f]{64}", str(key)) and re.fullmatch(r"[0-9a-f]{128}", str(made))
     if value["format"] != SIGNATURE_FORMAT or not well_formed or not isinstance(signer, str | None):

@@ -73,9 +73,15 @@ def make_statement(
     plan["guarantee"].setdefault("advantage", _advantage(plan))
     public_data = scrub(public_data, str((public_data or {}).get("name", "")))
     return from_public_plan(
-        plan, released=released, account=account, noise=noise, public_data=public_data, tuning=hide_paths(tuning),
-        audit=audit, version=version,
-    )  # fmt: skip
+        plan,
+        released=released,
+        account=account,
+        noise=noise,
+        public_data=public_data,
+        tuning=hide_paths(tuning),
+        audit=audit,
+        version=version,
+    )
 
 
 def _advantage(plan: dict[str, Any]) -> float | None:

@@ -45,7 +45,8 @@ def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verdi
         from sfumato.release.sign import read_public_key
 
         wanted = read_public_key(public_key)
-    release, signed = checks.Folder(Path(folder)), list[str]()
+    release = checks.Folder(Path(folder))
+    signed = list[str]()
     todo: dict[str, Callable[[], str]] = {
         "hashes": lambda: checks.hashes(release),
         "signature": lambda: checks.signature(release, wanted, signed),

@@ -65,8 +65,9 @@ def opinion_words(opinion: dict[str, Any] | str) -> str:
     return f"{figure} ({'; '.join(notes)})" if notes else figure
 
 
-def plain_words(guarantee: dict[str, Any], curve: Sequence[Sequence[float]], data: dict[str, Any],
-                made: str = "synthetic images") -> dict[str, Any]:  # fmt: skip
+def plain_words(
+    guarantee: dict[str, Any], curve: Sequence[Sequence[float]], data: dict[str, Any], made: str = "synthetic images"
+) -> dict[str, Any]:
     """Point 12: the guarantee of what was `made` for a reader who does not know differential privacy."""
     gain = advantage(guarantee, curve)
     success = min(1.0, up(0.5 + gain / 2))

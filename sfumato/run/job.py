@@ -65,7 +65,9 @@ def unless_refused(job: Job) -> Iterator[Job]:
         raise
 
 
-COMING, GONE = ".coming-", ".gone-"  # folders of runs that do not exist yet, or any more
+# folders of runs that do not exist yet, or any more
+COMING = ".coming-"
+GONE = ".gone-"
 MANIFEST = ("run", "token", "next", "request", "ledger", "plan", "data", "weights")
 
 
@@ -73,7 +75,8 @@ class Job:
     """One run's folder, lock and token."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
-        self.folder, self.manifest = folder, manifest
+        self.folder = folder
+        self.manifest = manifest
         self.entered = False  # whether this process holds the reservation
         self._lock = os.open(folder, os.O_RDONLY)
         try:
@@ -92,8 +95,19 @@ class Job:
             hidden.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise InputError(f"{folder} cannot be made ({error.strerror}); set SFUMATO_RUNS to another.") from error
-        job = cls(hidden, {"run": reservation.run, "token": reservation.token, "next": None, "request": request,
-                           "ledger": ledger, "plan": None, "data": None, "weights": None})  # fmt: skip
+        job = cls(
+            hidden,
+            {
+                "run": reservation.run,
+                "token": reservation.token,
+                "next": None,
+                "request": request,
+                "ledger": ledger,
+                "plan": None,
+                "data": None,
+                "weights": None,
+            },
+        )
         job.store()
         job.folder = hidden.rename(folder)  # so that a folder of this name always has its manifest
         _sweep()
@@ -131,13 +145,21 @@ class Job:
             return cost_of(plan, relation)
 
         accounts.reserve(
-            name=name, digests=digests, budget=plan.budget, cost=cost, plan_json=json.dumps(plan.to_json()),
-            method=plan.method, reservation=Reservation(self.manifest["run"], self.manifest["token"]), named=named,
-        )  # fmt: skip
+            name=name,
+            digests=digests,
+            budget=plan.budget,
+            cost=cost,
+            plan_json=json.dumps(plan.to_json()),
+            method=plan.method,
+            reservation=Reservation(self.manifest["run"], self.manifest["token"]),
+            named=named,
+        )
 
     def _take_over(self, accounts: Accounts) -> None:
         """Swap the token. The new one is on the disk before the ledger has it, so no crash can lose the run."""
-        run, current, fresh = self.manifest["run"], self._token(accounts), secrets.token_hex(32)
+        run = self.manifest["run"]
+        current = self._token(accounts)
+        fresh = secrets.token_hex(32)
         self.manifest |= {"token": current, "next": fresh}
         self.store()
         accounts.resume(run, current, fresh)
@@ -147,8 +169,10 @@ class Job:
     def check(self, accounts: Accounts) -> None:
         """Raise if this run was resumed elsewhere, or its reservation given back."""
         if not accounts.holds(self.manifest["run"], self.manifest["token"]):
-            raise OverBudget(f"The run {self.folder.name} was resumed by another process, or its reservation was "
-                             "given back before it began; this one stops.")  # fmt: skip
+            raise OverBudget(
+                f"The run {self.folder.name} was resumed by another process, or its reservation was "
+                "given back before it began; this one stops."
+            )
 
     def begin(self, accounts: Accounts) -> None:
         """Make it durable, right before the first crossing, that there is one."""

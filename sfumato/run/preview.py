@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from sfumato.generators.base import Generator
     from sfumato.run.run import Run
 
-PICTURE, FACTS, FORMAT = "strip.png", "strip.json", "sfumato-strip/1"
-MOST_CLASSES, EACH = 12, 2  # columns, and images of a class at each moment
+PICTURE = "strip.png"
+FACTS = "strip.json"
+FORMAT = "sfumato-strip/1"
+# columns, and images of a class at each moment
+MOST_CLASSES = 12
+EACH = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +93,8 @@ class Strip:
     def __init__(self, run: Run, net: Generator, spec: DataSpec, times: int = 8) -> None:
         import torch
 
-        self.run, self.times = run, times
+        self.run = run
+        self.times = times
         self.classes = min(len(spec.classes), MOST_CLASSES)
         self.labels = torch.arange(self.classes).repeat(EACH)
         self.latents = net.latents(len(self.labels), run.generator("preview"))
@@ -105,7 +110,8 @@ class Strip:
 
         The generator itself is left alone: a copy of it is settled and used.
         """
-        self.total, done = total, step + 1
+        self.total = total
+        done = step + 1
         last = self.steps[-1] if self.steps else 0
         if not self.run.previews or not any(last < due <= done for due in moments(total, self.times)):
             return
@@ -162,7 +168,8 @@ class Strip:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """From a checkpoint of the same run."""
         self.grids = [grid.cpu().numpy() for grid in state["grids"]]
-        self.steps, self.epsilons = list(state["steps"]), list(state["epsilons"])
+        self.steps = list(state["steps"])
+        self.epsilons = list(state["epsilons"])
         self.total = int(state["total"])
 
 

@@ -81,7 +81,8 @@ class Throttle:
     """True at most once every `seconds`."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds, self._last = seconds, time.monotonic()
+        self._seconds = seconds
+        self._last = time.monotonic()
 
     def due(self) -> bool:
         """Whether enough time has passed since the last True."""
@@ -92,4 +93,5 @@ class Throttle:
 
     def at_least(self, seconds: float) -> None:
         """Wait longer from now on, where `seconds` is longer."""
-        self._seconds, self._last = max(self._seconds, seconds), time.monotonic()
+        self._seconds = max(self._seconds, seconds)
+        self._last = time.monotonic()

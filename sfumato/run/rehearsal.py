@@ -61,12 +61,15 @@ class Stage:
     def __init__(self, plan: Plan, run: Run, later: tuple[str, ...] = ()) -> None:
         from sfumato.audit.watch import made_up
 
-        self.spec, self.ledger = plan.data, Ledger(plan)
+        self.spec = plan.data
+        self.ledger = Ledger(plan)
         box = made_up(plan.data, np.random.default_rng(0), RECORDS).box(plan.data)
         # Pages have the shape of the real run, so that memory is tried too; on a CPU that would take minutes.
         rows = min(run.microbatch, ROWS) if run.device == "cpu" else run.microbatch
         self._real = Inside(box, plan.data, self.ledger, device=run.device, microbatch=rows, lot=_Everybody())
-        self.noise, self._later, self._device = self._real.noise, later, run.device
+        self.noise = self._real.noise
+        self._later = later
+        self._device = run.device
         self.barrier = Barrier.before(self)
         self._asked: Counter[str] = Counter()
         self._updates = 0
@@ -112,9 +115,14 @@ class Rehearsing(Run):
 
 
 def rehearse(
-    method: Any, plan: Plan, run: Run, public: Any = None, *, later: tuple[str, ...] = (),
+    method: Any,
+    plan: Plan,
+    run: Run,
+    public: Any = None,
+    *,
+    later: tuple[str, ...] = (),
     after: Callable[[Stage, Any, Run], None] = lambda stage, learned, run: None,
-) -> None:  # fmt: skip
+) -> None:
     """Learn briefly from made-up records as `run` would, then do `after` with what was learned.
 
     `later` names crossings that `after` makes.
@@ -138,8 +146,10 @@ def trying(plan: Plan, device: str, microbatch: int) -> Iterator[None]:
         raise
     except ImportError as error:
         package = (error.name or str(error)).partition(".")[0]
-        raise InputError(f"{plan.method} needs the package '{package}', which cannot be imported ({error}); "
-                         "install it and try again.") from error  # fmt: skip
+        raise InputError(
+            f"{plan.method} needs the package '{package}', which cannot be imported ({error}); "
+            "install it and try again."
+        ) from error
     except Exception as error:
         if no_memory(error):
             cpu = "" if device == "cpu" else ", or choose --device cpu"
@@ -149,8 +159,10 @@ def trying(plan: Plan, device: str, microbatch: int) -> Iterator[None]:
             ) from error
         if isinstance(error, OSError):
             where = error.filename or os.fspath(tempfile.gettempdir())
-            raise InputError(f"{where} cannot be used ({error.strerror or error}); free some space or mend its "
-                             "permissions. Nothing was spent.") from error  # fmt: skip
+            raise InputError(
+                f"{where} cannot be used ({error.strerror or error}); free some space or mend its "
+                "permissions. Nothing was spent."
+            ) from error
         shape = "x".join(map(str, plan.data.shape))
         raise InputError(
             f"{plan.method} fails on made-up images of {shape} with these settings ({type(error).__name__}: {error}); "

@@ -21,7 +21,9 @@ from sfumato.run import checkpoint
 from sfumato.run.progress import Silent, Throttle
 
 QUICK = 0.5  # seconds that a checkpoint may take just to show a preview
-HEAVY, SELDOM = 2**28, 600.0  # bytes of held state from which on checkpoints are rare, and seconds between those
+# bytes of held state from which on checkpoints are rare, and seconds between those
+HEAVY = 2**28
+SELDOM = 600.0
 
 
 def pick_device(name: str) -> str:
@@ -65,12 +67,14 @@ class Run:
         self.kept: dict[str, Any] = {}  # released values, as the barrier returned them
         self.made: dict[str, Any] = {}  # further values to publish, made of released ones
         self.pictures: dict[str, Any] = {}  # previews: made of released values, shown once the ledger counts those
-        self._stepping, self._spent = False, ""
+        self._stepping = False
+        self._spent = ""
         self._step: dict[str, Any] | None = None
         self._stop = threading.Event()
         if self.folder and self.path.exists():
             state = checkpoint.load(self.path)
-            self.kept, self._step = state["kept"], state["step"]
+            self.kept = state["kept"]
+            self._step = state["step"]
             self.ledger.load_state_dict(state["ledger"])
 
     @property
@@ -103,10 +107,12 @@ class Run:
         Each value of `state` has state_dict and load_state_dict, or is a handle on held parts. Ctrl-C ends the run
         after the current step, with a checkpoint.
         """
-        first, self._stepping = self._restore(total, state), True
+        first = self._restore(total, state)
+        self._stepping = True
         self.progress.start("training", total)
         heavy = sum(inside(value).bytes for value in state.values() if isinstance(value, Held)) > HEAVY
-        throttle, took = Throttle(max(self.every, SELDOM) if heavy else self.every), QUICK if heavy else 0.0
+        throttle = Throttle(max(self.every, SELDOM) if heavy else self.every)
+        took = QUICK if heavy else 0.0
         for step in range(first, total if self.most is None else min(total, self.most)):
             yield step
             self.progress.advance(step + 1, self._note(step, total))
@@ -188,12 +194,15 @@ class Run:
         """Refuse an end that the plan does not foresee: crossings left over, or kept values that are no answers."""
         left = [f"'{n}'" for n, c in self.ledger.plan.crossings.items() if self.ledger.used[n] != c.times]
         if left:
-            raise AuditFailed(f"Learning ended before all planned crossings were used ({', '.join(left)}); such an end "
-                              "may depend on the data, so nothing is released.")  # fmt: skip
+            raise AuditFailed(
+                f"Learning ended before all planned crossings were used ({', '.join(left)}); such an end "
+                "may depend on the data, so nothing is released."
+            )
         others = [f"'{name}'" for name, value in self.kept.items() if not self.ledger.returned(value)]
         if others:
-            raise AuditFailed(f"What was kept as {', '.join(others)} is not what the barrier returned, so nothing is "
-                              "released.")  # fmt: skip
+            raise AuditFailed(
+                f"What was kept as {', '.join(others)} is not what the barrier returned, so nothing is released."
+            )
 
     def tick(self, crossing: str, fraction: float | None) -> None:
         """Told by the barrier how far a crossing is; None where the pace is private. Shown outside of steps."""

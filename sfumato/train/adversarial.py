@@ -42,7 +42,9 @@ LIMITS = (
     ("average", 0, 0.999999),
     ("least", 0, 1),
 )
-LOW, HIGH = 1e-3, 1e3  # between which a threshold from public images stays
+# between which a threshold from public images stays
+LOW = 1e-3
+HIGH = 1e3
 
 Ask = Callable[..., Tensor]  # (query, *public) -> the released sum
 
@@ -93,8 +95,10 @@ def check(method: DPGAN) -> None:
     if method.generator == "conv" and method.width % 8:
         raise ValueError(f"Expected width as a multiple of 8 for generator=conv, found width={method.width}.")
     if method.critic_width % (GROUPS if method.critic_norm else 2):
-        raise ValueError(f"Expected critic_width as an even number, with critic_norm as a multiple of {GROUPS}, found "
-                         f"critic_width={method.critic_width}.")  # fmt: skip
+        raise ValueError(
+            f"Expected critic_width as an even number, with critic_norm as a multiple of {GROUPS}, found "
+            f"critic_width={method.critic_width}."
+        )
     if method.least and not OBJECTIVES[method.loss].bounded:
         raise ValueError(f"Expected least=0 for loss={method.loss}, whose scores tell no accuracy.")
     if (method.clip_decay != 1 or method.clip_public) and method.clipping != "flat":
@@ -103,15 +107,23 @@ def check(method: DPGAN) -> None:
 
 def queries(critic: nn.Module, rules: Rules) -> tuple[ClippedGradient, ClippedGradient]:
     """The question to real records, and the same kind of sum for fakes."""
-    clip, half = rules.clip_at(rules.clip), rules.bfloat16
+    clip = rules.clip_at(rules.clip)
+    half = rules.bfloat16
     real = per_example(critic, real_loss(rules.objective, rules.penalty), clip, batch=rules.batch, bfloat16=half)
     return real, per_example(critic, fake_loss(rules.objective), clip, bfloat16=half)
 
 
 def play(
-    players: Players, ask: Ask, run: Run, rules: Rules, strip: Strip, *, known: Labelled | None = None,
-    warm: int = 0, follow: bool = False,
-) -> Generator:  # fmt: skip
+    players: Players,
+    ask: Ask,
+    run: Run,
+    rules: Rules,
+    strip: Strip,
+    *,
+    known: Labelled | None = None,
+    warm: int = 0,
+    follow: bool = False,
+) -> Generator:
     """All steps, with checkpoints; the finished generator.
 
     `ask(query, *public)` is the passage through the barrier. With `known`, public images, the game may begin with
@@ -125,7 +137,8 @@ def play(
         public = images, _key(run, step)
         seen = known if follow else None
         threshold = rules.threshold(step) if seen is None else typical(real, _some(seen, rules, run, step), public)
-        clip, unit = rules.clip_at(threshold), rules.unit(threshold)
+        clip = rules.clip_at(threshold)
+        unit = rules.unit(threshold)
         released = unit * ask(replace(real, clip=clip), *public) / rules.batch
         free = of_fakes(replace(fake, clip=clip), images, labels, unit=unit, clipped=rules.clip_fakes)
         players.sharpen(released + free, rules.weight_clip)
@@ -152,7 +165,8 @@ def _some(known: Labelled, rules: Rules, run: Run, step: int) -> Labelled:
     """A few of the public images; where their classes are others they get labels by chance."""
     random = run.generator("public images", step)
     places = torch.randint(len(known[1]), (rules.fakes,), generator=random)
-    images, labels = known[0][places].to(run.device).float().div(255), known[1][places]
+    images = known[0][places].to(run.device).float().div(255)
+    labels = known[1][places]
     chance = torch.randint(rules.classes, labels.shape, generator=random)
     return images, labels.where(labels >= 0, chance).to(run.device)
 
@@ -166,7 +180,8 @@ def typical(query: ClippedGradient, seen: Labelled, public: tuple[Tensor, ...]) 
 
 def rehearse(players: Players, known: Labelled, run: Run, rules: Rules, moves: int) -> None:
     """A warm start: the same game on public images, with ordinary gradients and as many steps for both."""
-    real, fake = real_loss(rules.objective, rules.penalty), fake_loss(rules.objective)
+    real = real_loss(rules.objective, rules.penalty)
+    fake = fake_loss(rules.objective)
     turns = players.turns.state_dict()
     for turn in range(moves):
         step = -1 - turn  # randomness of its own

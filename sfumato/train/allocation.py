@@ -81,7 +81,8 @@ class Sizes:
         except ValueError as error:
             raise InputError(str(error)) from error
         batch = min(method.batch, max(2, spec.records // 4))
-        wide, steps = min(method.mu * batch, spec.records), max(1, int(method.epochs * spec.records / batch))
+        wide = min(method.mu * batch, spec.records)
+        steps = max(1, int(method.epochs * spec.records / batch))
         if steps < method.mu:
             raise InputError(f"Expected epochs enough for mu={method.mu} steps, found {steps} with batch={batch}.")
         if method.conv1 == "private" and not spec.conditional:
@@ -110,23 +111,39 @@ class Sizes:
 def plan(method: DPAF, sizes: Sizes, spec: DataSpec, budget: Budget, deviations: tuple[str, ...]) -> Plan:
     """All parts with the least noise that the budget allows for the split."""
     makers = sizes.makers(spec)
-    base, others = _proportions(method, makers, budget), {}
+    base = _proportions(method, makers, budget)
+    others = {}
     if method.labels.kind == "private":
         others = {histograms.CROSSING: Part(histograms.VOTE, method.labels.fraction or 0).crossing(budget)}
 
     def at(scale: float) -> Plan:
         crossings = {**others, **{name: make(scale * base[name]) for name, make in makers.items()}}
-        return Plan(method.name, method.settings(), spec, budget, crossings, deviations=deviations,
-                    labels=histograms.describe(method.labels))  # fmt: skip
+        return Plan(
+            method.name,
+            method.settings(),
+            spec,
+            budget,
+            crossings,
+            deviations=deviations,
+            labels=histograms.describe(method.labels),
+        )
 
     made = within(budget, at)
     found = {name: made.crossings[name].mechanism.multiplier for name in makers}
     claimed = [(c.times, c.sampler.rate, found[name]) for name in makers for c in [made.crossings[name]]]
-    facts = {"steps": sizes.steps, "layout": str(sizes.layout), "sum_bound": bound_of(sizes.features).norm,
-             "multipliers": found}  # fmt: skip
+    facts = {
+        "steps": sizes.steps,
+        "layout": str(sizes.layout),
+        "sum_bound": bound_of(sizes.features).norm,
+        "multipliers": found,
+    }
     same = {"multiplier": found[AGGREGATE]} if len(set(found.values())) == 1 else {}
-    return replace(made, facts=facts | same, paper=by_paper(claimed, budget.delta),
-                   warnings=(*made.warnings, *_warnings(sizes, found[AGGREGATE])))  # fmt: skip
+    return replace(
+        made,
+        facts=facts | same,
+        paper=by_paper(claimed, budget.delta),
+        warnings=(*made.warnings, *_warnings(sizes, found[AGGREGATE])),
+    )
 
 
 def _proportions(method: DPAF, makers: dict[str, Callable[[float], Crossing]], budget: Budget) -> dict[str, float]:
@@ -147,5 +164,7 @@ def _warnings(sizes: Sizes, multiplier: float) -> tuple[str, ...]:
     noise = multiplier * bound_of(sizes.features).norm / sizes.batch
     if noise < LOUD:
         return ()
-    return (f"The noise in a mean feature is {noise:.3g} times what one image has; take a larger batch, fewer "
-            "features, fewer epochs, more data or a larger epsilon.",)  # fmt: skip
+    return (
+        f"The noise in a mean feature is {noise:.3g} times what one image has; take a larger batch, fewer "
+        "features, fewer epochs, more data or a larger epsilon.",
+    )

@@ -22,7 +22,8 @@ class Average:
     def __init__(self, net: nn.Module, decay: float) -> None:
         if not 0 <= decay < 1:
             raise ValueError(f"Expected decay from 0 to below 1, found decay={decay}.")
-        self.decay, self.count = decay, 0
+        self.decay = decay
+        self.count = 0
         self.weights: dict[str, Tensor] = {name: p.detach().clone() for name, p in net.named_parameters()}
 
     @torch.no_grad()
@@ -67,7 +68,8 @@ def repeatable() -> Iterator[None]:
     """Convolutions on a GPU by algorithms that give the same answer each time."""
     cudnn = torch.backends.cudnn
     before = cudnn.deterministic, cudnn.benchmark
-    cudnn.deterministic, cudnn.benchmark = True, False
+    cudnn.deterministic = True
+    cudnn.benchmark = False
     try:
         yield
     finally:

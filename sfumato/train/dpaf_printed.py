@@ -53,8 +53,16 @@ class Printed:
     stamp: str = STAMP
 
 
-def printed(method: DPAF, public: PublicImages, spec: DataSpec, run: Run, *, epsilons: tuple[float, float, float],
-            delta: float = 1e-5, count: int = 1000) -> Printed:  # fmt: skip
+def printed(
+    method: DPAF,
+    public: PublicImages,
+    spec: DataSpec,
+    run: Run,
+    *,
+    epsilons: tuple[float, float, float],
+    delta: float = 1e-5,
+    count: int = 1000,
+) -> Printed:
     """Run Algorithm 1 with the noise of Theorem 6 for (epsilon_1, epsilon_2, epsilon_3); `spec.public` must hold."""
     if not spec.public:
         raise InputError(f"Expected a set that is declared public for DPAF as printed, found '{spec.name}': {STAMP}.")
@@ -84,32 +92,47 @@ def _noise(part: tuple[int, float], epsilon: float, delta: float) -> float:
     try:
         return least_noise(lambda z: float(dpaf([(*part, z)], delta)["epsilon"]), epsilon, tolerance=1e-3)
     except ValueError as error:
-        raise InputError(f"Expected a split that theorem 6 can meet, found epsilon {epsilon:g} for {part[0]} steps at "
-                         f"rate {part[1]:.3g}, which no noise does; give that part more.") from error  # fmt: skip
+        raise InputError(
+            f"Expected a split that theorem 6 can meet, found epsilon {epsilon:g} for {part[0]} steps at "
+            f"rate {part[1]:.3g}, which no noise does; give that part more."
+        ) from error
 
 
 class _Game:
     """Networks, batches and steps of Algorithm 1."""
 
     def __init__(self, method: DPAF, sizes: Sizes, spec: DataSpec, run: Run, images: Batch) -> None:
-        self.method, self.sizes, self.spec, self.run, self.images = method, sizes, spec, run, images
+        self.method = method
+        self.sizes = sizes
+        self.spec = spec
+        self.run = run
+        self.images = images
         rules = method.rules(sizes, spec, None, 0.0)
-        net = seeded(run, lambda: MirrorGenerator(spec.shape, spec.classes, method.latent, method.width,
-                                                  sizes.layout.depth))  # fmt: skip
+        net = seeded(
+            run, lambda: MirrorGenerator(spec.shape, spec.classes, method.latent, method.width, sizes.layout.depth)
+        )
         self.critic: Discriminator = seeded(run, lambda: method._critic(spec, sizes.layout, rules))
-        self.players = Players(net, self.critic, Turns(method.critic_steps), rate=method.rate, average=method.average,
-                               critic_rate=method.critic_rate)  # fmt: skip
+        self.players = Players(
+            net,
+            self.critic,
+            Turns(method.critic_steps),
+            rate=method.rate,
+            average=method.average,
+            critic_rate=method.critic_rate,
+        )
         self.noise = run.generator("printed noise")
 
     def parts(self) -> list[tuple[int, float]]:
         """Times and rates of conv1, conv2* and DPAGG, as Theorem 6 counts them."""
-        t, rate = self.sizes.steps, self.sizes.rate
+        t = self.sizes.steps
+        rate = self.sizes.rate
         return [(t, rate), (t // self.method.mu, min(1.0, self.method.mu * rate)), (t, rate)]
 
     def batches(self, name: str) -> Iterator[Batch]:
         """Shuffled epochs in batches of one size."""
         pixels, labels = self.images
-        size, random = self.sizes.batch, self.run.generator(f"printed {name}")
+        size = self.sizes.batch
+        random = self.run.generator(f"printed {name}")
         order = torch.empty(0, dtype=torch.long)
         self.run.progress.start(f"as printed: {name}", self.sizes.steps)
         for step in range(self.sizes.steps):
@@ -117,12 +140,15 @@ class _Game:
             self.run.check()
             if len(order) < size:
                 order = torch.randperm(len(labels), generator=random)
-            rows, order = order[:size], order[size:]
+            rows = order[:size]
+            order = order[size:]
             yield pixels[rows].to(self.run.device).float().div(255), labels[rows].to(self.run.device)
 
     def classify(self, noise: float) -> None:
         """Lines 2 to 5: conv1 learns through layers that are not private."""
-        critic, method, classes = self.critic, self.method, len(self.spec.classes)
+        critic = self.critic
+        method = self.method
+        classes = len(self.spec.classes)
         lower = seeded(self.run, lambda: method._critic(self.spec, self.sizes.layout, critic.rules)).lower
         head = seeded(self.run, lambda: _Shares(self.spec, self.sizes, method, classes))
         lower.conv1.requires_grad_(True)
@@ -148,14 +174,18 @@ class _Game:
 
     def play(self, second: float, third: float) -> None:
         """Lines 6 to 16."""
-        critic, players, scale = self.critic, self.players, third * self.sizes.features[0] ** 0.5
+        critic = self.critic
+        players = self.players
+        scale = third * self.sizes.features[0] ** 0.5
         scale *= (self.sizes.features[1] * self.sizes.features[2]) ** 0.5 / self.sizes.batch
-        seen, query = list[Batch](), self._query(critic.lower)
+        seen = list[Batch]()
+        query = self._query(critic.lower)
         for step, (images, labels) in enumerate(self.batches("game")):
             seen = [*seen, (images, labels)][-self.method.mu :]
             fakes = players.fakes(self.sizes.batch, self.run, step)
             with torch.no_grad():
-                real, fake = critic.means(images, labels), critic.means(*fakes)
+                real = critic.means(images, labels)
+                fake = critic.means(*fakes)
                 real, fake = (a + scale * self._drawn(a.shape).to(a) for a in (real, fake))
             players.judge.zero_grad(set_to_none=True)
             self._loss(real, fake).backward()

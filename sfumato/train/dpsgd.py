@@ -43,27 +43,40 @@ class Descent:
     def crossing(self, spec: DataSpec, multiplier: float) -> Crossing:
         """The crossing of all steps; `multiplier` is sigma over the clipping norm."""
         rate = self.batch / spec.records
-        return crossing(bound_for(self.clip, self.batch), multiplier, Poisson(rate) if rate < 1 else Everyone(),
-                        self.steps)  # fmt: skip
+        return crossing(
+            bound_for(self.clip, self.batch), multiplier, Poisson(rate) if rate < 1 else Everyone(), self.steps
+        )
 
-    def query(self, net: nn.Module, loss: Loss, *, copies: int = 1, draw: Draw | None = None,
-              bfloat16: bool = False) -> ClippedGradient:  # fmt: skip
+    def query(
+        self, net: nn.Module, loss: Loss, *, copies: int = 1, draw: Draw | None = None, bfloat16: bool = False
+    ) -> ClippedGradient:
         """The sum of clipped gradients of `loss(net, images, labels, *drawn, *public)`, one number an image."""
         return per_example(net, loss, self.clip, batch=self.batch, copies=copies, draw=draw, bfloat16=bfloat16)
 
 
-def release_into(net: nn.Module, barrier: Barrier, query: ClippedGradient, descent: Descent, *public: Any,
-                 name: str = GRADIENT) -> None:  # fmt: skip
+def release_into(
+    net: nn.Module, barrier: Barrier, query: ClippedGradient, descent: Descent, *public: Any, name: str = GRADIENT
+) -> None:
     """Put one noisy gradient into the parameters of `net`."""
     assign(net, barrier.release(name, query, *public) / descent.batch)
 
 
 def descend(
-    net: nn.Module, loss: Loss, barrier: Barrier, run: Run, descent: Descent, optimiser: Optimizer, *,
-    average: float = 0.0, pace: Callable[[int], float] = lambda step: 1.0, copies: int = 1,
-    draw: Callable[[int], Draw] | None = None, bfloat16: bool = False, name: str = GRADIENT,
+    net: nn.Module,
+    loss: Loss,
+    barrier: Barrier,
+    run: Run,
+    descent: Descent,
+    optimiser: Optimizer,
+    *,
+    average: float = 0.0,
+    pace: Callable[[int], float] = lambda step: 1.0,
+    copies: int = 1,
+    draw: Callable[[int], Draw] | None = None,
+    bfloat16: bool = False,
+    name: str = GRADIENT,
     keep: Mapping[str, Any] | None = None,
-) -> Iterator[tuple[int, Average | None]]:  # fmt: skip
+) -> Iterator[tuple[int, Average | None]]:
     """All steps, with checkpoints; yields after each, for previews. `draw(step)` makes the randomness of a step.
 
     `pace(step)` is a public factor on the learning rate. The averaged weights, where asked for, are the last value's.

@@ -36,7 +36,11 @@ class Rehearsal:
     """A run whose steps are not kept: they are made again, the same ones, when the run is resumed."""
 
     def __init__(self, run: Run, name: str) -> None:
-        self.run, self.name, self.device, self.seed, self.once = run, name, run.device, run.seed, run.once
+        self.run = run
+        self.name = name
+        self.device = run.device
+        self.seed = run.seed
+        self.once = run.once
 
     def generator(self, name: str, step: int = 0, device: torch.device | str = "cpu") -> torch.Generator:
         """Public randomness of its own."""
@@ -64,8 +68,9 @@ def told(share: float) -> tuple[str, ...]:
 def check_draft(method: DPDM) -> None:
     """Refuse settings that make no sense."""
     if not 0 <= method.draft < 1 or method.draft_features % 2:
-        raise ValueError("Expected draft from 0 to below 1 and draft_features even, found "
-                         f"{method.draft}, {method.draft_features}.")  # fmt: skip
+        raise ValueError(
+            f"Expected draft from 0 to below 1 and draft_features even, found {method.draft}, {method.draft_features}."
+        )
     if method.draft and not method.public_steps:
         raise ValueError("Expected public_steps above 0 with draft: a draft is there to learn from, found 0.")
 

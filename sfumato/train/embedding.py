@@ -32,11 +32,14 @@ def check(method: Any, *counts: str) -> None:
         if not 1 <= getattr(method, name) <= MOST:
             raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(method, name)}.")
     if method.width % 8 or not 2 <= method.batch <= MOST:
-        raise ValueError(f"Expected width as a multiple of 8 and batch of at least 2, found {method.width}, "
-                         f"{method.batch}.")  # fmt: skip
+        raise ValueError(
+            f"Expected width as a multiple of 8 and batch of at least 2, found {method.width}, {method.batch}."
+        )
     if not (0 < method.rate < 10 and 0 <= getattr(method, "feature_seed", 0) < 2**63):
-        raise ValueError(f"Expected rate between 0 and 10 and feature_seed from 0 to below 2^63, found {method.rate}, "
-                         f"{getattr(method, 'feature_seed', 0)}.")  # fmt: skip
+        raise ValueError(
+            f"Expected rate between 0 and 10 and feature_seed from 0 to below 2^63, found {method.rate}, "
+            f"{getattr(method, 'feature_seed', 0)}."
+        )
 
 
 def above_zero(method: Any, *names: str, most: float = math.inf) -> None:
@@ -47,9 +50,17 @@ def above_zero(method: Any, *names: str, most: float = math.inf) -> None:
 
 
 def plan(
-    method: Method, spec: DataSpec, budget: Budget, bound: AnyBound, features: int, deviations: tuple[str, ...], *,
-    length: float = 1.0, paper: Any = None, facts: Mapping[str, Any] | None = None,
-) -> Plan:  # fmt: skip
+    method: Method,
+    spec: DataSpec,
+    budget: Budget,
+    bound: AnyBound,
+    features: int,
+    deviations: tuple[str, ...],
+    *,
+    length: float = 1.0,
+    paper: Any = None,
+    facts: Mapping[str, Any] | None = None,
+) -> Plan:
     """One Gaussian on the class-wise sums of `features` numbers, and the label histogram where labels are private.
 
     `length` is the norm of a class's mean that is hoped for, for the warning of too few data; `paper` makes the claim
@@ -67,10 +78,17 @@ def plan(
         if counted is not None:
             crossings[histograms.CROSSING] = crossing(histograms.VOTE, noise * counted)
         return Plan(
-            method.name, method.settings(), spec, budget, crossings, paper=claimed(noise * main),
-            labels=histograms.describe(method.labels), deviations=deviations, facts=facts or {},
+            method.name,
+            method.settings(),
+            spec,
+            budget,
+            crossings,
+            paper=claimed(noise * main),
+            labels=histograms.describe(method.labels),
+            deviations=deviations,
+            facts=facts or {},
             warnings=_few(spec, noise * main * bound.norm, features, length),
-        )  # fmt: skip
+        )
 
     return within(budget, at)
 
@@ -94,7 +112,8 @@ def means(method: Method, sums: Tensor, barrier: Barrier, run: Run) -> Tensor:
 
 def generator(method: Any, barrier: Barrier, run: Run) -> ConvGenerator:
     """A generator with fresh weights, which follow the public seed of the run."""
-    spec, weights = barrier.spec, histograms.shares(method.labels, barrier, run)
+    spec = barrier.spec
+    weights = histograms.shares(method.labels, barrier, run)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         return ConvGenerator(spec.shape, spec.classes, method.latent, method.width, weights).to(run.device)

@@ -74,15 +74,24 @@ def whole(images: Tensor) -> Tensor:
 
 
 def evolve(
-    net: FixedSet, ask: Callable[[Tensor], Tensor], api: Api, run: Run, *,
-    rounds: int, threshold: float, kept: float, start: Tensor | None = None, keep: dict[str, object] | None = None,
-) -> Iterator[int]:  # fmt: skip
+    net: FixedSet,
+    ask: Callable[[Tensor], Tensor],
+    api: Api,
+    run: Run,
+    *,
+    rounds: int,
+    threshold: float,
+    kept: float,
+    start: Tensor | None = None,
+    keep: dict[str, object] | None = None,
+) -> Iterator[int]:
     """Evolve the images of `net` for `rounds`; `ask(population)` gives noisy votes (classes, each). Yields each round.
 
     Votes below `threshold` do not count. The share `kept` of a class that has most votes stays as it is; variations of
     parents drawn by their votes take the places of the others, ever more cautious ones.
     """
-    classes, each = len(net.classes), net.each
+    classes = len(net.classes)
+    each = net.each
     labels = torch.arange(classes).repeat_interleave(each)
     first = api.make(labels, run.generator("population")) if start is None else start
     with torch.no_grad():

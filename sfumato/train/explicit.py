@@ -49,8 +49,17 @@ class Part:
         return crossing(self.bound, sigma / self.bound.norm, times=self.times)
 
 
-def plan(method: Method, descent: Descent, spec: DataSpec, budget: Budget, *, deviations: tuple[str, ...],
-         parts: Mapping[str, Part] | None = None, warm: int = 0, **claim: Any) -> Plan:  # fmt: skip
+def plan(
+    method: Method,
+    descent: Descent,
+    spec: DataSpec,
+    budget: Budget,
+    *,
+    deviations: tuple[str, ...],
+    parts: Mapping[str, Part] | None = None,
+    warm: int = 0,
+    **claim: Any,
+) -> Plan:
     """The label histogram and other parts at their shares, and gradients with the least noise for what is left."""
     others = dict(parts or {})
     if method.labels.kind == "private":
@@ -61,27 +70,38 @@ def plan(method: Method, descent: Descent, spec: DataSpec, budget: Budget, *, de
     fixed = {name: part.crossing(budget) for name, part in others.items()}
 
     def at(noise: float) -> Plan:
-        return Plan(method.name, method.settings(), spec, budget, {**fixed, GRADIENT: descent.crossing(spec, noise)},
-                    labels=histograms.describe(method.labels), deviations=deviations)  # fmt: skip
+        return Plan(
+            method.name,
+            method.settings(),
+            spec,
+            budget,
+            {**fixed, GRADIENT: descent.crossing(spec, noise)},
+            labels=histograms.describe(method.labels),
+            deviations=deviations,
+        )
 
     made = within(budget, at)
     gradient = made.crossings[GRADIENT]
     also = [c.event(Relation.ADD_REMOVE) for name, c in fixed.items() if name != histograms.CROSSING]
-    multiplier, rate = gradient.mechanism.multiplier, gradient.sampler.rate
+    multiplier = gradient.mechanism.multiplier
+    rate = gradient.sampler.rate
     facts = {"steps": descent.steps, "batch": descent.batch, "noise": multiplier}
     return replace(
-        made, facts=facts | ({"public": PUBLIC.format(warm)} if warm else {}),
+        made,
+        facts=facts | ({"public": PUBLIC.format(warm)} if warm else {}),
         paper=dp_sgd(rate, multiplier, descent.steps, budget.delta, also=also, **claim),
         warnings=(*made.warnings, *_warnings(spec, descent, multiplier)),
-    )  # fmt: skip
+    )
 
 
 def _warnings(spec: DataSpec, descent: Descent, multiplier: float) -> tuple[str, ...]:
     if descent.batch > spec.records:
         return (f"A batch of {descent.batch} is more than all {spec.records} records; take a smaller one.",)
     if multiplier > descent.batch / 20:
-        return (f"The noise of a step is {multiplier:.3g} clipping norms, for a batch of {descent.batch}; take a "
-                "larger batch, fewer steps, more data or a larger epsilon.",)  # fmt: skip
+        return (
+            f"The noise of a step is {multiplier:.3g} clipping norms, for a batch of {descent.batch}; take a "
+            "larger batch, fewer steps, more data or a larger epsilon.",
+        )
     return ()
 
 
@@ -101,18 +121,39 @@ def finished(net: Generator, average: Average | None) -> Generator:
 
 
 def train(
-    net: nn.Module, loss: Loss, barrier: Barrier, run: Run, descent: Descent, *, rate: float, average: float,
-    pace: Callable[[int], float], copies: int = 1, bfloat16: bool = False, generator: Generator | None = None,
+    net: nn.Module,
+    loss: Loss,
+    barrier: Barrier,
+    run: Run,
+    descent: Descent,
+    *,
+    rate: float,
+    average: float,
+    pace: Callable[[int], float],
+    copies: int = 1,
+    bfloat16: bool = False,
+    generator: Generator | None = None,
     parameters: Iterable[nn.Parameter] | None = None,
-) -> Generator:  # fmt: skip
+) -> Generator:
     """All steps by Adam, with previews. Each record brings its own randomness. `generator` is the part to release."""
     made: Any = generator or net
     mean = Average(made, average) if average else None
     optimiser = torch.optim.Adam(parameters or net.parameters(), lr=rate, betas=(0.9, 0.99))
     strip = Strip(run, made, barrier.spec)
     keep = {"strip": strip} | ({"mean": mean} if mean else {})
-    for step, _ in descend(net, loss, barrier, run, descent, optimiser, pace=pace, copies=copies, bfloat16=bfloat16,
-                           draw=drawing(run.generator, copies), keep=keep):  # fmt: skip
+    for step, _ in descend(
+        net,
+        loss,
+        barrier,
+        run,
+        descent,
+        optimiser,
+        pace=pace,
+        copies=copies,
+        bfloat16=bfloat16,
+        draw=drawing(run.generator, copies),
+        keep=keep,
+    ):
         if mean:
             mean.update(made)
         strip.look(step, descent.steps, lambda: finished(made, mean))

@@ -41,9 +41,13 @@ def present(size: float, draws: int, weights: Sequence[float]) -> tuple[float, .
     """
     found = []
     for weight in weights:
-        none, left, law = 0.0, 1.0, math.exp(-size)
+        none = 0.0
+        left = 1.0
+        law = math.exp(-size)
         for count in range(draws):
-            none, left, law = none + law * (1 - weight) ** count, left - law, law * size / (count + 1)
+            none = none + law * (1 - weight) ** count
+            left = left - law
+            law = law * size / (count + 1)
         found.append(1 - none - max(left, 0.0) * (1 - weight) ** draws)
     return tuple(found)
 
@@ -57,14 +61,33 @@ class FieldStudent:
     """
 
     def __init__(
-        self, net: Generator, run: Run, *, kernel: Gauss | Waves, heard: Sequence[float] | None, rate: float,
-        fits: int, finish: int, fakes: int, total: int, cross: bool = False, average: float = 0.0,
+        self,
+        net: Generator,
+        run: Run,
+        *,
+        kernel: Gauss | Waves,
+        heard: Sequence[float] | None,
+        rate: float,
+        fits: int,
+        finish: int,
+        fakes: int,
+        total: int,
+        cross: bool = False,
+        average: float = 0.0,
         precision: str = "tf32",
-    ) -> None:  # fmt: skip
-        self.net, self.run, self.fakes_each, self.cross = net.train(), run, fakes, cross
-        self.kernel, self.precision = kernel, precision
+    ) -> None:
+        self.net = net.train()
+        self.run = run
+        self.fakes_each = fakes
+        self.cross = cross
+        self.kernel = kernel
+        self.precision = precision
         self.heard = torch.tensor(heard if heard is not None else [1.0] * len(net.classes), device=run.device)
-        self.conditional, self.rate, self.fits, self.finish, self.total = heard is not None, rate, fits, finish, total
+        self.conditional = heard is not None
+        self.rate = rate
+        self.fits = fits
+        self.finish = finish
+        self.total = total
         self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.5, 0.999))
         self.average = Average(net, average) if average else None
         self.places: list[Tensor] = []
@@ -81,7 +104,8 @@ class FieldStudent:
 
     def about(self, labels: Tensor) -> Tensor:
         """Which labels to ask about images of these labels."""
-        asked, others = len(self.votes), len(self.net.classes) - 1
+        asked = len(self.votes)
+        others = len(self.net.classes) - 1
         if not (self.cross and self.conditional and others and asked % 2):
             return labels
         return (labels + 1 + asked // 2 % others) % (others + 1)
@@ -104,12 +128,15 @@ class FieldStudent:
         if len(places) > QUERIES:
             some = torch.randperm(len(places), generator=random)[:QUERIES].to(places.device)
             places, labels, times, votes = (kept[some] for kept in (places, labels, times, votes))
-        z, own = self.net.latents(self.fakes_each, random), allot(self.fakes_each, self.net.label_weights, random)
-        z, own = z.to(places.device), own.to(places.device)
+        z = self.net.latents(self.fakes_each, random)
+        own = allot(self.fakes_each, self.net.label_weights, random)
+        z = z.to(places.device)
+        own = own.to(places.device)
         self.optimiser.param_groups[0]["lr"] = self.rate * self._pace()
         self.optimiser.zero_grad(set_to_none=True)
         with repeatable(), products(self.precision, places.device):
-            images, weights = self.net(z, own).flatten(1), shares(labels, self._told(own))
+            images = self.net(z, own).flatten(1)
+            weights = shares(labels, self._told(own))
             field = self.kernel.slopes(places, images, weights, times)
             (self.heard[labels, None] * field - votes).square().sum(1).mean().backward()
         self.optimiser.step()
@@ -127,10 +154,12 @@ class FieldStudent:
     def state_dict(self) -> dict[str, Any]:
         """All of it, for a checkpoint."""
         return {
-            "net": self.net.state_dict(), "optimiser": self.optimiser.state_dict(),
-            "average": self.average and self.average.state_dict(), "taken": self.taken,
+            "net": self.net.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "average": self.average and self.average.state_dict(),
+            "taken": self.taken,
             **{name: list(getattr(self, name)) for name in KEPT},
-        }  # fmt: skip
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """From a checkpoint of a student with the same settings."""

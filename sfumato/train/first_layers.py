@@ -61,7 +61,9 @@ class PrivateSteps:
     """DP-SGD of a classifier; after the last step conv1 is a copy of its first layers."""
 
     def __init__(self, conv1: nn.Sequential, classes: int, run: Run, descent: Descent, rate: float) -> None:
-        self.conv1, self.descent, self.steps = conv1, descent, descent.steps
+        self.conv1 = conv1
+        self.descent = descent
+        self.steps = descent.steps
         self.net = classifier(conv1, classes, run)
         self.optimiser = torch.optim.Adam(self.net.parameters(), lr=rate)
         self.query = descent.query(self.net, naming)
@@ -91,9 +93,11 @@ def rehearse(turn: Turn, public: PublicImages | None, spec: DataSpec, run: Run, 
         return
     if public is None:
         raise InputError("Expected public images for warm, found none; name them with --public.")
-    players, noise = turn.players, turn.rules.noise
+    players = turn.players
+    noise = turn.rules.noise
     before = copy.deepcopy({"net": players.net.state_dict(), "mover": players.mover.state_dict()})
-    turns, ask = players.turns.state_dict(), _answers(turn, public, spec, run)
+    turns = players.turns.state_dict()
+    ask = _answers(turn, public, spec, run)
     turn.rules = turn.critic.rules = replace(turn.rules, noise=0.0)
     for step in run.rounds(steps):
         turn.take(ask(-1 - step), run, -1 - step)

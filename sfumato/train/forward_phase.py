@@ -36,7 +36,10 @@ from sfumato.train.average import repeatable
 from sfumato.train.losses import OBJECTIVES
 from sfumato.train.players import Labelled, Players
 
-AGGREGATE, CONV1, CONV2 = "aggregate", "conv1", "conv2"  # the crossings
+# the crossings
+AGGREGATE = "aggregate"
+CONV1 = "conv1"
+CONV2 = "conv2"
 GAME = OBJECTIVES["nonsaturating"]
 LEAST = 1e-12  # of a norm to divide by
 
@@ -86,7 +89,10 @@ class Discriminator(nn.Module):
 
     def __init__(self, lower: Lower, upper: Upper, rules: Rules, together: bool = False) -> None:
         super().__init__()
-        self.lower, self.upper, self.rules, self.together = lower, upper, rules, together
+        self.lower = lower
+        self.upper = upper
+        self.rules = rules
+        self.together = together
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         if self.together:
@@ -97,7 +103,8 @@ class Discriminator(nn.Module):
 
     def means(self, images: Tensor, labels: Tensor) -> Tensor:
         """(K, m, h, w): aggregates of public images, each over their number."""
-        features, count = normalised(self.lower(images, labels)), len(self.rules.shares)
+        features = normalised(self.lower(images, labels))
+        count = len(self.rules.shares)
         sums = features.new_zeros(count, *features.shape[1:])
         place = labels if self.rules.by_class else torch.zeros_like(labels)
         return sums.index_add(0, place, features) / self.rules.sizes(sums, len(labels))
@@ -114,7 +121,8 @@ class Memory:
     """The latest aggregates, as released."""
 
     def __init__(self, size: int) -> None:
-        self.size, self.rows = size, torch.zeros(0)
+        self.size = size
+        self.rows = torch.zeros(0)
 
     def add(self, row: Tensor) -> Tensor:
         """Remember one more, forget the oldest; (R, ...) of all."""
@@ -135,7 +143,10 @@ class Part:
     """Lower layers that learn along public slopes: which of a network learn, by which optimiser, and their question."""
 
     def __init__(self, name: str, net: Lower, rules: Rules, optimiser: torch.optim.Optimizer) -> None:
-        self.name, self.net, self.rules, self.optimiser = name, net, rules, optimiser
+        self.name = name
+        self.net = net
+        self.rules = rules
+        self.optimiser = optimiser
         self.query: ClippedGradient = per_example(net, along(), rules.clip, batch=rules.wide, bfloat16=rules.bfloat16)
 
     def push(self, ask: Ask, fakes: Labelled, of_real: Tensor, of_fake: Tensor) -> None:
@@ -162,7 +173,8 @@ class First:
     """conv1 as it learns in the game: in a copy of the lower layers, where it learns and conv2* does not."""
 
     def __init__(self, lower: Lower, rules: Rules, rate: float) -> None:
-        self.lower, self.net = lower, copy.deepcopy(lower)
+        self.lower = lower
+        self.net = copy.deepcopy(lower)
         self.net.requires_grad_(False).conv1.requires_grad_(True)
         self.part = Part(CONV1, self.net, rules, torch.optim.Adam(self.net.conv1.parameters(), rate, (0.5, 0.999)))
 
@@ -185,7 +197,9 @@ class Turn:
     """The questions of the game, and one step of it; with `first_rate` conv1 learns in it, too."""
 
     def __init__(self, players: Players, rules: Rules, first_rate: float | None = None) -> None:
-        self.players, self.rules, self.memory = players, rules, Memory(rules.replay)
+        self.players = players
+        self.rules = rules
+        self.memory = Memory(rules.replay)
         self.critic: Discriminator = players.critic
         self.sums: BoundedSum = aggregate(self.critic.lower, rules.by_class)
         self.second = Part(CONV2, self.critic.lower, rules, players.judge)
@@ -198,7 +212,8 @@ class Turn:
 
     def take(self, ask: Ask, run: Run, step: int) -> None:
         """One step of the discriminator, and one of the generator where it is its turn."""
-        rules, players = self.rules, self.players
+        rules = self.rules
+        players = self.players
         released = ask(AGGREGATE, self.sums).float().view(-1, *self.critic.lower.shape)
         real = self.memory.add(released / rules.sizes(released, rules.batch))
         for number in range(rules.moves * step, rules.moves * (step + 1)):
@@ -216,7 +231,8 @@ class Turn:
 
         Pairs of an image with itself are left out, so that few fakes are not drawn together (`match.unit`).
         """
-        means, target = self.critic.means(images, labels), self.memory.rows.to(images).mean(0)
+        means = self.critic.means(images, labels)
+        target = self.memory.rows.to(images).mean(0)
         own = means.square() / (1 - 1 / self.rules.sizes(means, len(labels)).clamp(min=2))
         return self.rules.matching * (own - 2 * means * target).mean()
 
@@ -256,13 +272,16 @@ class Before(Protocol):
         """From a checkpoint."""
 
 
-def play(turn: Turn, ask: Ask, run: Run, strip: Strip, *, before: Before | None = None,
-         ready: Ready = lambda: None) -> Generator:  # fmt: skip
+def play(
+    turn: Turn, ask: Ask, run: Run, strip: Strip, *, before: Before | None = None, ready: Ready = lambda: None
+) -> Generator:
     """All steps, with checkpoints; the finished generator.
 
     `before` are private steps that come first; `ready` is called between them and the game.
     """
-    first, rules, players = before.steps if before else 0, turn.rules, turn.players
+    first = before.steps if before else 0
+    rules = turn.rules
+    players = turn.players
     state = turn.state | {"strip": strip} | ({"before": before} if before else {})
     for step in run.steps(first + rules.steps, stages=(first,), **state):
         if before and step < first:

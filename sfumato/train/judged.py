@@ -66,10 +66,15 @@ class Discriminator(nn.Module):
         super().__init__()
         coarse = math.ceil(shape[1] / 4) * math.ceil(shape[2] / 4)
         self.body = nn.Sequential(
-            nn.Conv2d(shape[0], width, 5, stride=2, padding=2), nn.LeakyReLU(0.2),
-            nn.Conv2d(width, 2 * width, 5, stride=2, padding=2), nn.GroupNorm(1, 2 * width), nn.LeakyReLU(0.2),
-            nn.Flatten(), nn.Linear(2 * width * coarse, 4 * width), nn.LeakyReLU(0.2),
-        )  # fmt: skip
+            nn.Conv2d(shape[0], width, 5, stride=2, padding=2),
+            nn.LeakyReLU(0.2),
+            nn.Conv2d(width, 2 * width, 5, stride=2, padding=2),
+            nn.GroupNorm(1, 2 * width),
+            nn.LeakyReLU(0.2),
+            nn.Flatten(),
+            nn.Linear(2 * width * coarse, 4 * width),
+            nn.LeakyReLU(0.2),
+        )
         self.scores = nn.Linear(4 * width, classes)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
@@ -80,10 +85,20 @@ class Judged:
     """Generator and student discriminator with their optimisers, and the labelled batches that are remembered."""
 
     def __init__(
-        self, net: Generator, judge: Discriminator, *, rate: float, judge_rate: float, fits: int = 1,
-        average: float = 0.0, replay: int = 0,
-    ) -> None:  # fmt: skip
-        self.net, self.judge, self.fits, self.replay = net.train(), judge.train(), fits, replay
+        self,
+        net: Generator,
+        judge: Discriminator,
+        *,
+        rate: float,
+        judge_rate: float,
+        fits: int = 1,
+        average: float = 0.0,
+        replay: int = 0,
+    ) -> None:
+        self.net = net.train()
+        self.judge = judge.train()
+        self.fits = fits
+        self.replay = replay
         self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.5, 0.999))
         self.judging = torch.optim.Adam(judge.parameters(), lr=judge_rate, betas=(0.5, 0.999))
         self.average = Average(net, average) if average else None

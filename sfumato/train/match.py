@@ -23,7 +23,8 @@ def warm_cosine(step: int, steps: int) -> float:
 
 def unit(features: Tensor, target: Tensor) -> Tensor:
     """Squared distance of mean features of norm 1 to their targets, less a constant."""
-    batch, mean = features.shape[1], features.mean(1)
+    batch = features.shape[1]
+    mean = features.mean(1)
     # Features have norm 1, so the pairs of an image with itself are a constant: dropping them is this factor.
     own = mean.square().sum(1) * batch / (batch - 1)
     return (own - 2 * (mean * target).sum(1)).mean()
@@ -31,7 +32,8 @@ def unit(features: Tensor, target: Tensor) -> Tensor:
 
 def unbiased(features: Tensor, target: Tensor) -> Tensor:
     """The same for features of any norm: pairs of an image with itself are left out."""
-    batch, mean = features.shape[1], features.mean(1)
+    batch = features.shape[1]
+    mean = features.mean(1)
     own = (batch * mean.square().sum(1) - features.square().sum(2).mean(1)) / (batch - 1)
     return (own - 2 * (mean * target).sum(1)).mean()
 

@@ -34,10 +34,12 @@ def name(i: int) -> str:
     return f"mixture-{i + 1}"
 
 
-def fit(encode: Callable[[Tensor, Tensor], Tensor], components: int, latent: int, rounds: int, barrier: Barrier,
-        run: Run) -> Mixture:  # fmt: skip
+def fit(
+    encode: Callable[[Tensor, Tensor], Tensor], components: int, latent: int, rounds: int, barrier: Barrier, run: Run
+) -> Mixture:
     """EM from a public start; `encode(images, labels)` must look at each record by itself."""
-    query, classes = statistics(encode, components, latent), len(barrier.spec.classes)
+    query = statistics(encode, components, latent)
+    classes = len(barrier.spec.classes)
     now = first(classes, components, latent, run)
     for i in range(rounds):
         now = updated(run.once(name(i), lambda i=i, now=now: barrier.release(name(i), query, *now)), now)  # the barrier

@@ -32,8 +32,18 @@ if TYPE_CHECKING:
     from sfumato.run.run import Run
     from sfumato.types import DataSpec
 
-COUNTS = ("teachers", "steps", "batch", "draws", "updates", "latent", "width", "hidden", "critic_width",
-          "critic_hidden")  # fmt: skip
+COUNTS = (
+    "teachers",
+    "steps",
+    "batch",
+    "draws",
+    "updates",
+    "latent",
+    "width",
+    "hidden",
+    "critic_width",
+    "critic_hidden",
+)
 LOSSES = ("logistic", "wasserstein")  # of critics
 Crossings = Mapping[str, Crossing]
 
@@ -65,8 +75,13 @@ class Settings(Protocol):
         """All of them."""
 
 
-def check(method: Any, *, counts: tuple[str, ...] = (), least: tuple[str, ...] = (),
-          choices: Mapping[str, tuple[str, ...]] | None = None) -> None:  # fmt: skip
+def check(
+    method: Any,
+    *,
+    counts: tuple[str, ...] = (),
+    least: tuple[str, ...] = (),
+    choices: Mapping[str, tuple[str, ...]] | None = None,
+) -> None:
     """Refuse settings that make no sense, naming the one that is wrong; `least` are those from 0 on."""
     for name, allowed in {"generator": tuple(KINDS), **(choices or {})}.items():
         if getattr(method, name) not in allowed:
@@ -85,8 +100,10 @@ def check(method: Any, *, counts: tuple[str, ...] = (), least: tuple[str, ...] =
     steep = getattr(method, "loss", LOSSES[0]) == "wasserstein"
     if steep and (method.precision not in PRECISIONS or method.moments != "float32" or method.critic_norm):
         found = f"{method.precision}, {method.moments}, critic_norm={method.critic_norm}"
-        raise ValueError("Expected precision=tf32 or float32, moments=float32 and critic_norm=False for "
-                         f"loss=wasserstein, found {found}.")  # fmt: skip
+        raise ValueError(
+            "Expected precision=tf32 or float32, moments=float32 and critic_norm=False for "
+            f"loss=wasserstein, found {found}."
+        )
     if method.batch < 2 and method.generator == "dcgan":
         raise ValueError("Expected batch of at least 2: the generator normalises over its batch.")
     if method.generator == "conv" and method.width % 8:
@@ -94,10 +111,16 @@ def check(method: Any, *, counts: tuple[str, ...] = (), least: tuple[str, ...] =
 
 
 def plan(
-    method: Settings, spec: DataSpec, budget: Budget, crossings: Callable[[float], Crossings], *,
-    claim: Callable[[Crossings], Mapping[str, Any]], deviations: tuple[str, ...], queries: int,
+    method: Settings,
+    spec: DataSpec,
+    budget: Budget,
+    crossings: Callable[[float], Crossings],
+    *,
+    claim: Callable[[Crossings], Mapping[str, Any]],
+    deviations: tuple[str, ...],
+    queries: int,
     noise: float = 0.0,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """The plan of `crossings(noise)` and, where labels are private, of their histogram; `claim` is the paper's.
 
     The noise is the least within the budget, or as given, if that is enough.
@@ -105,23 +128,35 @@ def plan(
     beside = counted(method.labels, budget)
 
     def at(noise: float) -> Plan:
-        return Plan(method.name, method.settings(), spec, budget, {**crossings(noise), **beside},
-                    labels=histograms.describe(method.labels), deviations=deviations,
-                    warnings=_warnings(method, spec))  # fmt: skip
+        return Plan(
+            method.name,
+            method.settings(),
+            spec,
+            budget,
+            {**crossings(noise), **beside},
+            labels=histograms.describe(method.labels),
+            deviations=deviations,
+            warnings=_warnings(method, spec),
+        )
 
     least = within(budget, at)
     made = replace(at(noise), warnings=least.warnings) if noise else least
     _enough(made, least)
     sigmas = {name: c.mechanism.std(c.bound) for name, c in made.crossings.items() if c.held}
-    facts = {"queries": queries, "steps": method.steps, "sigma": sigmas,
-             "part": "the guarantee holds for all records of a critic's part together"}  # fmt: skip
+    facts = {
+        "queries": queries,
+        "steps": method.steps,
+        "sigma": sigmas,
+        "part": "the guarantee holds for all records of a critic's part together",
+    }
     return replace(made, paper=claim(made.crossings), facts=facts)
 
 
 def _enough(made: Plan, least: Plan) -> None:
     """Refuse less noise than the budget needs."""
     for name, c in made.crossings.items():
-        found, needed = c.mechanism.std(c.bound), least.crossings[name].mechanism.std(c.bound)
+        found = c.mechanism.std(c.bound)
+        needed = least.crossings[name].mechanism.std(c.bound)
         if found < needed:
             more = f"{needed / found:.4g} times as large for epsilon {made.budget.epsilon:g}"
             raise ValueError(f"Expected sigma at least {more}; raise it, or leave it at 0 for the least that fits.")
@@ -146,20 +181,34 @@ def critics(method: Settings, spec: DataSpec) -> Critics | SteepCritics:
     """The recipe of the critics, conditional on the label; of the logistic kind unless the method asks for another."""
     if getattr(method, "loss", LOSSES[0]) == "wasserstein":
         return SteepCritics(
-            spec.shape, len(spec.classes), width=method.critic_width, hidden=method.critic_hidden, draws=method.draws,
-            rate=method.critic_rate, penalty=method.penalty, precision=method.precision,  # type: ignore[attr-defined]
-        )  # fmt: skip
+            spec.shape,
+            len(spec.classes),
+            width=method.critic_width,
+            hidden=method.critic_hidden,
+            draws=method.draws,
+            rate=method.critic_rate,
+            penalty=method.penalty,
+            precision=method.precision,  # type: ignore[attr-defined]
+        )
     return Critics(
-        spec.shape, len(spec.classes), width=method.critic_width, hidden=method.critic_hidden, norm=method.critic_norm,
-        draws=method.draws, rate=method.critic_rate, moments=method.moments, precision=method.precision,
-    )  # fmt: skip
+        spec.shape,
+        len(spec.classes),
+        width=method.critic_width,
+        hidden=method.critic_hidden,
+        norm=method.critic_norm,
+        draws=method.draws,
+        rate=method.critic_rate,
+        moments=method.moments,
+        precision=method.precision,
+    )
 
 
 def generator(method: Settings, barrier: Barrier, run: Run) -> Generator:
     """A fresh generator with the labels' public proportions."""
     weights = histograms.shares(method.labels, barrier, run)
-    return fresh(method.generator, barrier.spec, weights, run, latent=method.latent, width=method.width,
-                 hidden=method.hidden)  # fmt: skip
+    return fresh(
+        method.generator, barrier.spec, weights, run, latent=method.latent, width=method.width, hidden=method.hidden
+    )
 
 
 def teach(method: Settings, barrier: Barrier, teachers: Held, step: int, fakes: Tensor, labels: Tensor) -> None:
@@ -169,9 +218,13 @@ def teach(method: Settings, barrier: Barrier, teachers: Held, step: int, fakes: 
 
 
 def follow(
-    method: Settings, barrier: Barrier, run: Run, teachers: Held, student: Student,
+    method: Settings,
+    barrier: Barrier,
+    run: Run,
+    teachers: Held,
+    student: Student,
     ask: Callable[[int, Tensor, Tensor], Tensor],
-) -> Generator:  # fmt: skip
+) -> Generator:
     """Train critics and generator in turn; `ask(step, fakes, labels)` says where the fake images should move."""
     strip = Strip(run, student.net, barrier.spec)
     for t in run.steps(method.steps, student=student, teachers=teachers, strip=strip):

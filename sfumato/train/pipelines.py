@@ -13,7 +13,9 @@ from torch.nn import functional as F
 
 from sfumato.errors import InputError
 
-SIZE, CHUNK = 512, 16  # pixels that the pipeline is shown, and images at once
+# pixels that the pipeline is shown, and images at once
+SIZE = 512
+CHUNK = 16
 
 _FOLDERS: dict[str, str] = {}
 
@@ -35,13 +37,16 @@ class DiffusionPipeline:
     The folder is read, never fetched. Whether its model saw the private images in training is for the user to know.
     """
 
-    def __init__(self, name: str, shape: tuple[int, int, int], classes: Sequence[str], prompt: str, device: str,
-                 steps: int) -> None:  # fmt: skip
+    def __init__(
+        self, name: str, shape: tuple[int, int, int], classes: Sequence[str], prompt: str, device: str, steps: int
+    ) -> None:
         try:
             from diffusers import AutoPipelineForImage2Image, AutoPipelineForText2Image
         except ImportError as error:
             raise InputError("A pipeline needs the package diffusers: pip install diffusers transformers.") from error
-        self.shape, self.steps, self.prompts = shape, steps, [prompt.replace("{}", name) for name in classes]
+        self.shape = shape
+        self.steps = steps
+        self.prompts = [prompt.replace("{}", name) for name in classes]
         self.text = AutoPipelineForText2Image.from_pretrained(_FOLDERS[name], local_files_only=True).to(device)
         self.image = AutoPipelineForImage2Image.from_pipe(self.text)
 
@@ -51,13 +56,24 @@ class DiffusionPipeline:
     def vary(self, images: Tensor, labels: Tensor, strength: float, random: torch.Generator) -> Tensor:
         return self._all(self.image, labels, random, images, 0.2 + 0.6 * strength)
 
-    def _all(self, pipeline: Any, labels: Tensor, random: torch.Generator, images: Tensor | None = None,
-             strength: float | None = None) -> Tensor:  # fmt: skip
+    def _all(
+        self,
+        pipeline: Any,
+        labels: Tensor,
+        random: torch.Generator,
+        images: Tensor | None = None,
+        strength: float | None = None,
+    ) -> Tensor:
         made = []
         for rows in torch.arange(len(labels)).split(CHUNK):
             more: dict[str, Any] = {} if images is None else {"image": self._shown(images[rows]), "strength": strength}
-            found = pipeline(prompt=[self.prompts[int(c)] for c in labels[rows]], num_inference_steps=self.steps,
-                             generator=random, output_type="np", **more).images  # fmt: skip
+            found = pipeline(
+                prompt=[self.prompts[int(c)] for c in labels[rows]],
+                num_inference_steps=self.steps,
+                generator=random,
+                output_type="np",
+                **more,
+            ).images
             made.append(self._taken(torch.from_numpy(np.asarray(found)).float().permute(0, 3, 1, 2)))
         return torch.cat(made)
 

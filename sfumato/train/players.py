@@ -40,7 +40,10 @@ class Turns:
     """
 
     def __init__(self, count: int, least: float = 0.0, grace: int = 200, decay: float = 0.99) -> None:
-        self.count, self.least, self.grace, self.decay = count, least, grace, decay
+        self.count = count
+        self.least = least
+        self.grace = grace
+        self.decay = decay
         self.since = self.moves = 0
         self.accuracy = math.nan
 
@@ -51,16 +54,22 @@ class Turns:
 
     def moved(self, accuracy: float) -> None:
         """Count one move, before which the critic told this share of fakes from real images."""
-        self.since, self.moves = 0, self.moves + 1
+        self.since = 0
+        self.moves = self.moves + 1
         first = math.isnan(self.accuracy)
         self.accuracy = accuracy if first else self.decay * self.accuracy + (1 - self.decay) * accuracy
         if self.moves >= self.grace and self.accuracy <= self.least:
-            self.count, self.moves = next((n for n in LADDER if n > self.count), self.count), 0
+            self.count = next((n for n in LADDER if n > self.count), self.count)
+            self.moves = 0
 
     def state_dict(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {"count": self.count, "since": self.since, "moves": self.moves,
-                "accuracy": None if math.isnan(self.accuracy) else self.accuracy}  # fmt: skip
+        return {
+            "count": self.count,
+            "since": self.since,
+            "moves": self.moves,
+            "accuracy": None if math.isnan(self.accuracy) else self.accuracy,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """From a checkpoint."""
@@ -71,9 +80,20 @@ class Turns:
 class Players:
     """Generator and critic with their optimisers, the generator's average, and whose turn it is."""
 
-    def __init__(self, net: Generator, critic: nn.Module, turns: Turns, *, rate: float, critic_rate: float,
-                 average: float = 0.0, betas: tuple[float, float] = (0.5, 0.999)) -> None:  # fmt: skip
-        self.net, self.critic, self.turns = net.train(), critic.train(), turns
+    def __init__(
+        self,
+        net: Generator,
+        critic: nn.Module,
+        turns: Turns,
+        *,
+        rate: float,
+        critic_rate: float,
+        average: float = 0.0,
+        betas: tuple[float, float] = (0.5, 0.999),
+    ) -> None:
+        self.net = net.train()
+        self.critic = critic.train()
+        self.turns = turns
         self.mover = torch.optim.Adam(net.parameters(), lr=rate, betas=betas)
         self.judge = torch.optim.Adam(critic.parameters(), lr=critic_rate, betas=betas)
         self.average = Average(net, average) if average else None

@@ -28,9 +28,19 @@ if TYPE_CHECKING:
 
 
 def plan(
-    method: Method, name: str, bound: AnyBound, spec: DataSpec, budget: Budget, *, batch: int, steps: int,
-    deviations: tuple[str, ...], reason: str, unit: float = 1.0, **facts: Any,
-) -> Plan:  # fmt: skip
+    method: Method,
+    name: str,
+    bound: AnyBound,
+    spec: DataSpec,
+    budget: Budget,
+    *,
+    batch: int,
+    steps: int,
+    deviations: tuple[str, ...],
+    reason: str,
+    unit: float = 1.0,
+    **facts: Any,
+) -> Plan:
     """`steps` releases of Poisson samples of about `batch` records, with the least noise that is within the budget.
 
     The paper's multiplier is sigma over `unit` norms. A label histogram gets its fraction of the squared mu first.
@@ -43,8 +53,15 @@ def plan(
 
     def at(noise: float) -> Plan:
         sampled = crossing(bound, noise * unit, Poisson(rate) if rate < 1 else Everyone(), steps)
-        return Plan(method.name, method.settings(), spec, budget, {**fixed, name: sampled},
-                    labels=histograms.describe(method.labels), deviations=deviations)  # fmt: skip
+        return Plan(
+            method.name,
+            method.settings(),
+            spec,
+            budget,
+            {**fixed, name: sampled},
+            labels=histograms.describe(method.labels),
+            deviations=deviations,
+        )
 
     made = within(budget, at)
     noise = made.crossings[name].mechanism.multiplier / unit
@@ -66,8 +83,9 @@ def fresh(spec: DataSpec, each: int, weights: Sequence[float] | None, run: Run) 
     return points.to(run.device)
 
 
-def refine(points: FixedSet, loss: Callable[[int], Tensor], run: Run, spec: DataSpec, *, steps: int, rate: float,
-           **state: Any) -> FixedSet:  # fmt: skip
+def refine(
+    points: FixedSet, loss: Callable[[int], Tensor], run: Run, spec: DataSpec, *, steps: int, rate: float, **state: Any
+) -> FixedSet:
     """Descend `loss(step)` in the pixels, which stay in [0, 1]; `state` is what the loss changes on its way."""
     optimiser = torch.optim.Adam([points.images], lr=rate, betas=(0.5, 0.99))
     strip = Strip(run, points, spec)

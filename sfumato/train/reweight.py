@@ -41,7 +41,8 @@ class Reweighting:
     @staticmethod
     def _apart(features: Tensor, target: Tensor) -> Tensor:
         """|target_j - mean_j|^2, averaged over classes, without the pairs of an image with itself."""
-        batch, mean = features.shape[1], features.mean(1)
+        batch = features.shape[1]
+        mean = features.mean(1)
         own = (batch * mean.square() - features.square().mean(1)) / (batch - 1)
         apart = own - 2 * mean * target + target.square()
         return apart.view(len(apart), 2, -1).sum(1).mean(0)  # cosines, then sines

@@ -43,8 +43,10 @@ def direction(
     if rule not in RULES:
         raise ValueError(f"Expected rule={' or rule='.join(RULES)}, found rule={rule}.")
     if not (teachers > 0 and sigma > 0 and threshold >= 0 and blur >= 0):
-        raise ValueError(f"Expected teachers and sigma above 0, threshold and blur of at least 0, found "
-                         f"{teachers=}, {sigma=}, {threshold=}, {blur=}.")  # fmt: skip
+        raise ValueError(
+            f"Expected teachers and sigma above 0, threshold and blur of at least 0, found "
+            f"{teachers=}, {sigma=}, {threshold=}, {blur=}."
+        )
     if rule == "tanh" and not threshold:
         raise ValueError("Expected a threshold above 0 for rule=tanh, which takes it for the size of agreement.")
     smooth, noise = _smoothed(votes.double(), blur)
@@ -118,8 +120,12 @@ class Student:
         if replayed not in REPLAYED:
             raise ValueError(f"Expected replayed={' or replayed='.join(REPLAYED)}, found replayed={replayed}.")
         self.net = net.train()
-        self.rate, self.scale, self.total, self.steps_per_query = rate, scale, total, steps_per_query
-        self.replay, self.replayed = replay, replayed
+        self.rate = rate
+        self.scale = scale
+        self.total = total
+        self.steps_per_query = steps_per_query
+        self.replay = replay
+        self.replayed = replayed
         self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=betas)
         self.average = Average(net, average) if average else None
         self.memory: list[dict[str, Tensor]] = []

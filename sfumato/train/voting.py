@@ -32,8 +32,15 @@ if TYPE_CHECKING:
     from sfumato.types import DataSpec
 
 VOTES = "votes"
-CHOICES = {"critic": ("network", "kernel"), "student": ("step", "field"), "order": ("code", "paper"), "rule": RULES,
-           "law": LAWS, "generator": ("conv", "dcgan"), **networks.CHOICES}  # fmt: skip
+CHOICES = {
+    "critic": ("network", "kernel"),
+    "student": ("step", "field"),
+    "order": ("code", "paper"),
+    "rule": RULES,
+    "law": LAWS,
+    "generator": ("conv", "dcgan"),
+    **networks.CHOICES,
+}
 
 
 def check(method: DataLens) -> None:
@@ -54,8 +61,10 @@ def check(method: DataLens) -> None:
     if not 0 <= method.average < 1:
         raise ValueError(f"Expected average from 0 to below 1, found average={method.average}.")
     if method.student == "field" and (method.critic, method.compress, method.rule) != ("kernel", "unit", "mean"):
-        raise ValueError("Expected critic=kernel, compress=unit and rule=mean for student=field, found "
-                         f"critic={method.critic}, compress={method.compress}, rule={method.rule}.")  # fmt: skip
+        raise ValueError(
+            "Expected critic=kernel, compress=unit and rule=mean for student=field, found "
+            f"critic={method.critic}, compress={method.compress}, rule={method.rule}."
+        )
     if method.student == "field" and method.shown < 1:
         raise ValueError("Expected shown of at least 1 for student=field: images whose field is compared, found 0.")
     if method.batch < 2 and method.generator == "dcgan":
@@ -66,7 +75,8 @@ def check(method: DataLens) -> None:
 
 def plan(method: DataLens, votes: Compression, spec: DataSpec, budget: Budget, deviations: tuple[str, ...]) -> Plan:
     """Every query of the votes: as many as a given sigma allows, or the least sigma that the steps allow."""
-    bound, fraction = votes.bound(spec.pixels), method.labels.fraction if method.labels.kind == "private" else 0.0
+    bound = votes.bound(spec.pixels)
+    fraction = method.labels.fraction if method.labels.kind == "private" else 0.0
     sampler = Everyone() if method.share == 1 else Poisson(method.share)
 
     def at(noise: float, queries: int) -> Plan:
@@ -77,10 +87,16 @@ def plan(method: DataLens, votes: Compression, spec: DataSpec, budget: Budget, d
             crossings[histograms.CROSSING] = crossing(histograms.VOTE, counted)
         sigma = crossings[VOTES].mechanism.std(bound)
         return Plan(
-            method.name, method.settings(), spec, budget, crossings,
-            paper=datalens(_entries(method, votes, spec), sigma, budget.delta, queries=queries), deviations=deviations,
-            labels=histograms.describe(method.labels), warnings=_warnings(method, spec),
-        )  # fmt: skip
+            method.name,
+            method.settings(),
+            spec,
+            budget,
+            crossings,
+            paper=datalens(_entries(method, votes, spec), sigma, budget.delta, queries=queries),
+            deviations=deviations,
+            labels=histograms.describe(method.labels),
+            warnings=_warnings(method, spec),
+        )
 
     if not method.sigma:
         made = within(budget, lambda noise: at(noise, method.steps * method.batch))
@@ -89,8 +105,10 @@ def plan(method: DataLens, votes: Compression, spec: DataSpec, budget: Budget, d
     spent = lambda queries: _fixed(at(noise, queries), fraction, budget).events()  # noqa: E731
     most = most_times(spent, budget.epsilon, budget.delta)
     if most < method.batch:
-        raise ValueError(f"Expected sigma large enough for one step of {method.batch} queries within epsilon "
-                         f"{budget.epsilon:g}, found sigma={method.sigma:g}; raise sigma or lower batch.")  # fmt: skip
+        raise ValueError(
+            f"Expected sigma large enough for one step of {method.batch} queries within epsilon "
+            f"{budget.epsilon:g}, found sigma={method.sigma:g}; raise sigma or lower batch."
+        )
     return _with_facts(_fixed(at(noise, most // method.batch * method.batch), fraction, budget), method, votes, most)
 
 
@@ -116,8 +134,13 @@ def _with_facts(plan: Plan, method: DataLens, votes: Compression, most: int | No
     made = plan.crossings[VOTES]
     sigma = made.mechanism.std(made.bound)
     by_paper = datalens_queries(_entries(method, votes, plan.data), sigma, plan.budget.epsilon, plan.budget.delta)
-    facts = {"queries": made.times, "queries_max": most or made.times, "steps": made.times // method.batch,
-             "sigma": sigma, "part": "the guarantee holds for all records of a teacher's part together"}  # fmt: skip
+    facts = {
+        "queries": made.times,
+        "queries_max": most or made.times,
+        "steps": made.times // method.batch,
+        "sigma": sigma,
+        "part": "the guarantee holds for all records of a teacher's part together",
+    }
     return replace(plan, facts=facts, paper={**plan.paper, "queries_max": by_paper})
 
 
@@ -136,42 +159,92 @@ def critics(method: DataLens, spec: DataSpec) -> Critics | Witnesses:
     classes = len(spec.classes) if method.conditional else 0
     if method.critic == "kernel":
         fakes = 0 if method.student == "field" else method.batch + method.shown
-        return Witnesses(spec.shape, classes, bandwidth=method.bandwidth, fakes=fakes, draws=method.draws,
-                         octaves=method.octaves, waves=method.waves, asked=method.batch,
-                         precision=method.precision)  # fmt: skip
+        return Witnesses(
+            spec.shape,
+            classes,
+            bandwidth=method.bandwidth,
+            fakes=fakes,
+            draws=method.draws,
+            octaves=method.octaves,
+            waves=method.waves,
+            asked=method.batch,
+            precision=method.precision,
+        )
     return Critics(
-        spec.shape, classes, width=method.critic_width, hidden=method.critic_hidden, norm=method.critic_norm,
-        heads=method.critic_heads, draws=method.draws, rate=method.critic_rate, moments=method.moments,
+        spec.shape,
+        classes,
+        width=method.critic_width,
+        hidden=method.critic_hidden,
+        norm=method.critic_norm,
+        heads=method.critic_heads,
+        draws=method.draws,
+        rate=method.critic_rate,
+        moments=method.moments,
         precision=method.precision,
-    )  # fmt: skip
+    )
 
 
 def student(
     method: DataLens, spec: DataSpec, weights: Sequence[float] | None, run: Run, steps: int
 ) -> Student | FieldStudent:
     """A fresh generator and the way it learns from votes."""
-    net = fresh(method.generator, spec, weights, run, latent=method.latent, width=method.width, hidden=method.hidden,
-                law=method.law, conditional=method.conditional)  # fmt: skip
+    net = fresh(
+        method.generator,
+        spec,
+        weights,
+        run,
+        latent=method.latent,
+        width=method.width,
+        hidden=method.hidden,
+        law=method.law,
+        conditional=method.conditional,
+    )
     if method.student == "field":
         heard = present(spec.records / method.teachers, method.draws, net.label_weights)
         kernel = critics(method, spec).kernel  # type: ignore[union-attr]
-        return FieldStudent(net, run, kernel=kernel, heard=heard if method.conditional else None, rate=method.rate,
-                            fits=method.fits, finish=method.finish, fakes=method.shown, total=steps, cross=method.cross,
-                            average=method.average, precision=method.precision)  # fmt: skip
-    return Student(net, rate=method.rate, steps_per_query=method.fits, average=method.average, replay=method.replay,
-                   total=steps if method.anneal else None)  # fmt: skip
+        return FieldStudent(
+            net,
+            run,
+            kernel=kernel,
+            heard=heard if method.conditional else None,
+            rate=method.rate,
+            fits=method.fits,
+            finish=method.finish,
+            fakes=method.shown,
+            total=steps,
+            cross=method.cross,
+            average=method.average,
+            precision=method.precision,
+        )
+    return Student(
+        net,
+        rate=method.rate,
+        steps_per_query=method.fits,
+        average=method.average,
+        replay=method.replay,
+        total=steps if method.anneal else None,
+    )
 
 
 def fresh(
-    kind: str, spec: DataSpec, weights: Sequence[float] | None, run: Run, *, latent: int, width: int, hidden: int,
-    law: str = "gaussian", conditional: bool = True,
-) -> Generator:  # fmt: skip
+    kind: str,
+    spec: DataSpec,
+    weights: Sequence[float] | None,
+    run: Run,
+    *,
+    latent: int,
+    width: int,
+    hidden: int,
+    law: str = "gaussian",
+    conditional: bool = True,
+) -> Generator:
     """A generator with first weights from the user's seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         more: dict[str, Any] = {"hidden": hidden} if kind == "dcgan" else {}
-        return KINDS[kind](spec.shape, spec.classes, latent, width, label_weights=weights, law=law,
-                           conditional=conditional, **more).to(run.device)  # fmt: skip
+        return KINDS[kind](
+            spec.shape, spec.classes, latent, width, label_weights=weights, law=law, conditional=conditional, **more
+        ).to(run.device)
 
 
 def asked(net: Generator, batch: int, run: Run, step: int, name: str = "fakes") -> tuple[Tensor, Tensor]:
@@ -187,5 +260,6 @@ def lesson(
     """What teachers learn from beside their own: the fakes they are asked about, more fakes, the step."""
     if method.shown and method.student == "step":
         z, y = asked(student.net, method.shown, run, step, "shown")
-        fakes, labels = torch.cat([fakes, student.fakes(z, y)]), torch.cat([labels, y])
+        fakes = torch.cat([fakes, student.fakes(z, y)])
+        labels = torch.cat([labels, y])
     return (fakes, labels, step) if method.critic == "kernel" else (fakes, labels)

@@ -19,9 +19,18 @@ if TYPE_CHECKING:
 
 
 def warm_start(
-    net: nn.Module, loss: Loss, public: PublicImages | None, spec: DataSpec, run: Run, *, steps: int, batch: int = 256,
-    rate: float = 1e-3, copies: int = 1, bfloat16: bool = False,
-) -> None:  # fmt: skip
+    net: nn.Module,
+    loss: Loss,
+    public: PublicImages | None,
+    spec: DataSpec,
+    run: Run,
+    *,
+    steps: int,
+    batch: int = 256,
+    rate: float = 1e-3,
+    copies: int = 1,
+    bfloat16: bool = False,
+) -> None:
     """Adam on the loss that the private steps will use; nothing where there are no public images.
 
     Labels count where the public classes are those of the private data; elsewhere an image has none (-1). All
@@ -37,7 +46,8 @@ def warm_start(
         optimiser.param_groups[0]["lr"] = rate * warm_cosine(step, steps)
         rows = torch.randint(len(images), (batch,), generator=run.generator("public", step))
         rows = rows.repeat_interleave(copies)
-        x, y = images[rows].to(run.device).float().div(255), labels[rows].to(run.device)
+        x = images[rows].to(run.device).float().div(255)
+        y = labels[rows].to(run.device)
         drawn = (t.to(run.device) for t in draw(step)(len(rows)))
         optimiser.zero_grad(set_to_none=True)
         with torch.autocast(torch.device(run.device).type, torch.bfloat16, enabled=bfloat16):
@@ -54,8 +64,9 @@ def known(public: PublicImages, spec: DataSpec) -> tuple[Tensor, Tensor]:
     images = public.images
     if images.pixels.shape[1:] != spec.shape or not len(images):
         shapes = ["x".join(map(str, shape)) for shape in (spec.shape, images.pixels.shape[1:])]
-        raise InputError(f"Expected public images of {shapes[0]}, as the private ones are, found {shapes[1]}; "
-                         "see --size and --grey.")  # fmt: skip
+        raise InputError(
+            f"Expected public images of {shapes[0]}, as the private ones are, found {shapes[1]}; see --size and --grey."
+        )
     labels = torch.from_numpy(images.labels).long()
     same = tuple(images.classes) == tuple(spec.classes)
     return torch.from_numpy(images.pixels), labels if same else torch.full_like(labels, -1)

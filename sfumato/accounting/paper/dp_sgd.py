@@ -12,8 +12,9 @@ from sfumato.accounting.renyi_dp import epsilon_by_renyi
 SOUND = "the moments accountant for Poisson batches under add-remove; sound, and looser than what is stated above"
 
 
-def dp_sgd(rate: float, multiplier: float, steps: int, delta: float, *, reason: str = SOUND,
-           also: Sequence[Event] = ()) -> Claim:  # fmt: skip
+def dp_sgd(
+    rate: float, multiplier: float, steps: int, delta: float, *, reason: str = SOUND, also: Sequence[Event] = ()
+) -> Claim:
     """Epsilon of `steps` steps with noise of `multiplier` times the clipping norm, and of other events before them.
 
     >>> round(dp_sgd(256 / 60_000, 1.0, 14_040, 1e-5)["epsilon"], 2)

@@ -11,8 +11,17 @@ MOMENTS = tuple(float(order) for order in range(2, 34))
 
 
 def _steps(rate: float, multiplier: float, steps: int) -> tuple[Event]:
-    return (Event("gaussian", sigma=multiplier, sensitivity=1.0, bound=1.0, relation=Relation.ADD_REMOVE, rate=rate,
-                  times=steps),)  # fmt: skip
+    return (
+        Event(
+            "gaussian",
+            sigma=multiplier,
+            sensitivity=1.0,
+            bound=1.0,
+            relation=Relation.ADD_REMOVE,
+            rate=rate,
+            times=steps,
+        ),
+    )
 
 
 def topagg(rate: float, multiplier: float, steps: int, delta: float = 1e-5) -> Claim:

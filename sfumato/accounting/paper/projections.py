@@ -14,7 +14,9 @@ def swd_bound(projections: int, dimensions: int, delta: float) -> float:
     >>> round(swd_bound(1000, 784, 1e-5), 2)
     9.22
     """
-    k, d, log = projections, dimensions, math.log(1 / delta)
+    k = projections
+    d = dimensions
+    log = math.log(1 / delta)
     return k / d + 2 / 3 * log + 2 / d * math.sqrt(k * (d - 1) / (d + 2) * log)
 
 

@@ -41,17 +41,24 @@ def run(seed: int = 0, only: Iterable[str] | None = None) -> list[dict[str, Any]
 
 
 def _row(bug: Bug, seed: int) -> dict[str, Any]:
-    found, twin = look(bug, True, seed), look(bug, False, seed)
+    found = look(bug, True, seed)
+    twin = look(bug, False, seed)
     convicting = [f for f in found if not f.ok and (not bug.by or f.check in bug.by)]
     verdict = "caught" if convicting else "pass"
     twin_verdict = "pass" if all(f.ok for f in twin) else "caught"
     shown = convicting[0] if convicting else max(found, key=lambda f: f.level)
     return {
-        "id": bug.id, "name": bug.name, "expected": bug.expected, "verdict": verdict, "twin": twin_verdict,
-        "ok": verdict == bug.expected and twin_verdict == "pass", "level": shown.level,
-        "by": sorted({f.check for f in convicting}), "detail": f"{shown.check}: {shown.detail}",
+        "id": bug.id,
+        "name": bug.name,
+        "expected": bug.expected,
+        "verdict": verdict,
+        "twin": twin_verdict,
+        "ok": verdict == bug.expected and twin_verdict == "pass",
+        "level": shown.level,
+        "by": sorted({f.check for f in convicting}),
+        "detail": f"{shown.check}: {shown.detail}",
         "twin_detail": "; ".join(f"{f.check}: {f.detail}" for f in twin if not f.ok) or "nothing found",
-    }  # fmt: skip
+    }
 
 
 def control_alarms(seeds: Iterable[int], *, twins: bool = False) -> list[str]:
@@ -59,5 +66,8 @@ def control_alarms(seeds: Iterable[int], *, twins: bool = False) -> list[str]:
     subjects = [(bug, not twins) for bug in BUGS if twins or not bug.by]
     return [
         f"{bug.id}, seed {seed}: {f.check}, {f.detail}"
-        for seed in seeds for bug, planted in subjects for f in look(bug, planted, seed) if not f.ok
-    ]  # fmt: skip
+        for seed in seeds
+        for bug, planted in subjects
+        for f in look(bug, planted, seed)
+        if not f.ok
+    ]

@@ -69,7 +69,8 @@ class _TestSet:
     """Counts looks, and remembers whether a choice was made after one."""
 
     def __init__(self) -> None:
-        self.looks, self.chosen_after = 0, False
+        self.looks = 0
+        self.chosen_after = False
 
     def score(self, checkpoint: float) -> float:
         self.looks += 1
@@ -95,7 +96,8 @@ def chosen_on_test(bug: bool) -> Subject:
 
 def private_support(bug: bool) -> Subject:
     """Randomised response among the private records themselves; the twin answers among public candidates."""
-    epsilon, candidates = 1.0, np.linspace(-2, 2, 8)
+    epsilon = 1.0
+    candidates = np.linspace(-2, 2, 8)
 
     def outcomes(data: Array, count: int) -> list[float]:
         among = data if bug else candidates

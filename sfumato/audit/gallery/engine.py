@@ -24,7 +24,9 @@ from sfumato.privacy.bounds import Summed
 from sfumato.privacy.plan import Crossing, crossing
 from sfumato.privacy.ranks import Ranks
 
-D, EXPECTED = 6, 16  # parameters, and public size of a batch
+# parameters, and public size of a batch
+D = 6
+EXPECTED = 16
 MULTIPLIER = 1.0
 FREE = 1 << 40  # uses
 
@@ -75,15 +77,17 @@ def rows(query: ClippedGradient, data: Array, *public: Any) -> Array:
 
 def rows_of(query: ClippedGradient, made: Any, change: Any, *public: Any) -> Rows:
     """Clipped gradients and their derivatives, as a subject has them."""
-    return Rows(lambda data: rows(query, data, *public), made, change,
-                lambda data: jacobian(query, *batch(data), *public))  # fmt: skip
+    return Rows(
+        lambda data: rows(query, data, *public), made, change, lambda data: jacobian(query, *batch(data), *public)
+    )
 
 
 class _Vectors:
     """Pixels that are anything: the barrier divides them by 255."""
 
     def __init__(self, data: Array) -> None:
-        self._data, self.shape = data, (1, 1, data.shape[1])
+        self._data = data
+        self.shape = (1, 1, data.shape[1])
 
     def read(self, rows: Any) -> Array:
         return self._data[rows][:, None, None] * 255
@@ -96,7 +100,8 @@ def barrier(made: Crossing, data: Array | None = None, ranks: Ranks | None = Non
     """A real barrier around vectors, or a blind one."""
     box = None
     if data is not None:
-        labels, digests = np.zeros(len(data), np.int64), np.zeros((len(data), 32), np.uint8)
+        labels = np.zeros(len(data), np.int64)
+        digests = np.zeros((len(data), 32), np.uint8)
         box = PrivateImages(SPEC, Records(_Vectors(data), labels, None, digests))  # type: ignore[arg-type]
     return Barrier(box, SPEC, ledger({"gradient": made}), noise=noise(), ranks=ranks)  # type: ignore[arg-type]
 
@@ -111,9 +116,13 @@ def gradient_step(name: str, query: ClippedGradient, **parts: Any) -> Subject:
     made = free(query)
     blind = barrier(made)
     given = dict(
-        declared=declared(query.bound), sigma=made.mechanism.std(query.bound), grid=query.bound.grid,
-        pairs=vector_pairs(D), exact=lambda data: total(query, data), nothing=(None,),
+        declared=declared(query.bound),
+        sigma=made.mechanism.std(query.bound),
+        grid=query.bound.grid,
+        pairs=vector_pairs(D),
+        exact=lambda data: total(query, data),
+        nothing=(None,),
         release=lambda data: (blind if data is None else barrier(made, data)).release("gradient", query).numpy(),
         projected=lambda exact, u, n: add_noise(np.tile(exact, (n, 1)), made.mechanism, query.bound) @ u,
-    )  # fmt: skip
+    )
     return Subject(name=name, **(given | parts))  # type: ignore[arg-type]

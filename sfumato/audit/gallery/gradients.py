@@ -32,7 +32,9 @@ from sfumato.privacy.bounds import Bound
 from sfumato.train.dpsgd import Descent, release_into
 
 BOUND = Bound(1.0)
-BATCH, SIZE = 12, 64  # records that are looked at one by one, and of a step
+# records that are looked at one by one, and of a step
+BATCH = 12
+SIZE = 64
 
 
 def clip_the_mean(bug: bool) -> Subject:
@@ -82,14 +84,16 @@ def tail(bug: bool) -> Subject:
     (privacy.md 2.13). The twin trains the tail from the released (taped) gradient of the head alone.
     """
     net = nn.Sequential(nn.Flatten(), nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
-    head, last = net[1].weight, net[2].weight.requires_grad_(False)
+    head = net[1].weight
+    last = net[2].weight.requires_grad_(False)
     query = per_example(net, lambda net, images, labels: net(images)[:, 0], 1.0, batch=SIZE)
 
     def history(data: Array) -> list[tuple[frozenset[int], Array]]:
         released = 0.3  # the tape: what was released in step 1, whatever the data
         head.data.fill_(1.0)
         last.fill_(0.0)
-        first, second = data[:-SIZE], data[-SIZE:]
+        first = data[:-SIZE]
+        second = data[-SIZE:]
         one = total(query, first)
         last.sub_(net[1](batch(first)[0]).mean() if bug else released)  # its own slope is what comes out of the head
         return [(frozenset({0}), one), (frozenset({1}), total(query, second))]
@@ -144,7 +148,8 @@ def zero_variance(bug: bool) -> Subject:
 
 def realised_size(bug: bool) -> Subject:
     """The noisy sum is divided by the size that the batch happened to have; it should be by the expected one."""
-    query, descent = linear(), Descent(steps=1, batch=EXPECTED)
+    query = linear()
+    descent = Descent(steps=1, batch=EXPECTED)
     made = free(query)
 
     def divided(data: Array) -> Descent:
@@ -155,9 +160,14 @@ def realised_size(bug: bool) -> Subject:
         return EXPECTED * query.net.weight.grad[0].double().numpy()
 
     return gradient_step(
-        "divisor", query, exact=lambda data: total(query, data) * EXPECTED / divided(data).batch, release=release,
-        projected=None, nothing=(np.zeros((40, D)),), grid=None,
-    )  # fmt: skip
+        "divisor",
+        query,
+        exact=lambda data: total(query, data) * EXPECTED / divided(data).batch,
+        release=release,
+        projected=None,
+        nothing=(np.zeros((40, D)),),
+        grid=None,
+    )
 
 
 @dataclass(frozen=True)

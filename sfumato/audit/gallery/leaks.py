@@ -26,21 +26,27 @@ from sfumato.run.preview import Strip
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
-BALL, STEPS = Bound(1.0), 4
-LIMIT, NEAR = 0.4, 0.1  # of a brightness: one that is refused, and a distance from grey that will do
+BALL = Bound(1.0)
+STEPS = 4
+# of a brightness: one that is refused, and a distance from grey that will do
+LIMIT = 0.4
+NEAR = 0.1
 
 
 class _Overheard:
     """What a query computes on its way to a sum: nobody else's business."""
 
     def __init__(self) -> None:
-        self.image, self.norms, self.count = torch.zeros(0), torch.zeros(0), 0
+        self.image = torch.zeros(0)
+        self.norms = torch.zeros(0)
+        self.count = 0
 
     def rows(self, images: Tensor, labels: Tensor) -> Tensor:
         """The images as they are."""
         rows = images.flatten(1)
         there = rows.sum(1) > 0
-        self.norms, self.count = rows.norm(dim=1), max(1, int(there.sum()))
+        self.norms = rows.norm(dim=1)
+        self.count = max(1, int(there.sum()))
         self.image = rows.sum(0) / self.count
         return rows
 
@@ -85,17 +91,21 @@ class MeanImage(Method):
 
     def learn(self, barrier: Barrier, run: Run, public: Any = None) -> FixedSet:
         """Each step moves the images towards the released mean."""
-        spec, overheard = barrier.spec, _Overheard()
+        spec = barrier.spec
+        overheard = _Overheard()
         net = FixedSet(spec.shape, spec.classes, each=1)
-        strip, query = Strip(run, net, spec), BoundedSum(overheard.rows, BALL, (spec.pixels,))
+        strip = Strip(run, net, spec)
+        query = BoundedSum(overheard.rows, BALL, (spec.pixels,))
         answer = torch.zeros(spec.pixels, dtype=torch.float64)
         for step in run.steps(STEPS, net=net, strip=strip):
             if step < self.releases:
                 answer = barrier.release("mean", query)
             net.images.data += 0.1 * (answer / spec.records).view(spec.shape).to(net.images)
-            image, kept = (answer / spec.records, answer)
+            image = answer / spec.records
+            kept = answer
             if self.planted:
-                image, kept = overheard.image.double(), overheard.norms
+                image = overheard.image.double()
+                kept = overheard.norms
             if self.use(_Moment(self.planted, barrier, run, net, strip, step, image, kept)):
                 break
         return net

@@ -18,8 +18,11 @@ from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.mechanisms import DiscreteGaussian, Gaussian
 
-D, RANKS, QUERIES = 16, 4, 4
-BOUND, NOISE = Bound(1.0), Gaussian(1.0)
+D = 16
+RANKS = 4
+QUERIES = 4
+BOUND = Bound(1.0)
+NOISE = Gaussian(1.0)
 ZEROS = np.zeros((8, D))
 
 
@@ -54,7 +57,8 @@ class _Dealt:
     size = RANKS
 
     def __init__(self, query: ClippedGradient) -> None:
-        self._query, self._rest = query, np.zeros((0, 1), np.int64)
+        self._query = query
+        self._rest = np.zeros((0, 1), np.int64)
 
     def owns(self, block: int) -> bool:
         return block % RANKS == 0
@@ -122,8 +126,11 @@ def reused(bug: bool) -> Subject:
 
 def correct(bug: bool) -> Subject:
     """No bug at all: the control that guards against false alarms."""
-    return _sum("correct", lambda data: add_noise(clipped(data, BOUND), NOISE, BOUND),
-                projected=lambda exact, u, n: add_noise(np.tile(exact, (n, 1)), NOISE, BOUND) @ u)  # fmt: skip
+    return _sum(
+        "correct",
+        lambda data: add_noise(clipped(data, BOUND), NOISE, BOUND),
+        projected=lambda exact, u, n: add_noise(np.tile(exact, (n, 1)), NOISE, BOUND) @ u,
+    )
 
 
 BUGS = (

@@ -52,7 +52,8 @@ def by_place(bug: bool) -> Method:
     descent = Descent(STEPS, batch=6)
 
     def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
-        linear, levels = nn.Linear(barrier.spec.pixels, 1, bias=False), run.generator("levels")
+        linear = nn.Linear(barrier.spec.pixels, 1, bias=False)
+        levels = run.generator("levels")
         nn.init.zeros_(linear.weight)
 
         def loss(critic: nn.Module, images: Tensor, labels: Tensor, drawn: Tensor, *copy: Tensor) -> Tensor:
@@ -94,7 +95,8 @@ class _Visitor:
     """A block that comes to the device and leaves it: all of its state goes with it, or its weights alone."""
 
     def __init__(self, recipe: _Visited, team: Stacked) -> None:
-        self._recipe, self.team = recipe, team
+        self._recipe = recipe
+        self.team = team
 
     def update(self, images: Tensor, labels: Tensor, *public: Any) -> None:
         self.team.update(images, labels, *public)
@@ -113,7 +115,8 @@ class _Visitor:
 
 def visitors(bug: bool) -> Method:
     """Blocks of teachers that do not fit the device visit it in turn; each finds the moments of the one before."""
-    queries, votes = 3, TopK(4, stochastic=False)
+    queries = 3
+    votes = TopK(4, stochastic=False)
 
     def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
         spec = barrier.spec

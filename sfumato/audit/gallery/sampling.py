@@ -69,13 +69,16 @@ class _Heard:
 
 def shuffled(bug: bool) -> Subject:
     """Epochs over a shuffled set, charged as if each batch had been drawn by coins."""
-    units, batches, query = 400, 20, engine.linear()
+    units = 400
+    batches = 20
+    query = engine.linear()
     sampler = _Shuffled(batches) if bug else Poisson(1 / batches)
     made = engine.free(query, 0.6, sampler=sampler)
     named = np.c_[np.arange(units), np.zeros((units, engine.D - 1))]
 
     def draw(events: int) -> list[NDArray[np.int64]]:
-        heard, barrier = _Heard(query), engine.barrier(made, named)
+        heard = _Heard(query)
+        barrier = engine.barrier(made, named)
         drawn = []
         for _ in range(events):
             heard.seen.clear()
@@ -94,7 +97,8 @@ def shuffled(bug: bool) -> Subject:
             coins = np.zeros(runs * batches * batches)
             coins[sampler.draw(len(coins), noise())] = 1  # type: ignore[arg-type]
             taking = coins.reshape(runs, batches, batches)
-            canary, others = taking[..., 0], taking[..., 1:].sum(2)
+            canary = taking[..., 0]
+            others = taking[..., 1:].sum(2)
         return add_noise(pull * (canary * present - others), made.mechanism, made.bound).max(1)
 
     profile = accountant.profile([made.event(Relation.ADD_REMOVE, batches)])
@@ -103,7 +107,10 @@ def shuffled(bug: bool) -> Subject:
 
 def one_index(bug: bool) -> Subject:
     """One critic is drawn for a batch of fakes, and every fake is charged as if it had drawn its own."""
-    critics, batch, steps, sigma = 50, 64, 8, 2.0
+    critics = 50
+    batch = 64
+    steps = 8
+    sigma = 2.0
     mechanism = Gaussian(sigma)
 
     def indices(events: int) -> np.ndarray:
@@ -117,16 +124,22 @@ def one_index(bug: bool) -> Subject:
         return along.sum(2).max(1)
 
     event = Event("gaussian", sigma, 2.0, 1.0, Relation.REPLACE_ONE, rate=1 / critics, times=steps * batch)
-    return Subject(name="critic index", play=play, profile=accountant.profile([event]), inclusion=Inclusion(
-        lambda n: list(indices(n)[:, None]), critics, 1 / critics, law="one"))  # fmt: skip
+    return Subject(
+        name="critic index",
+        play=play,
+        profile=accountant.profile([event]),
+        inclusion=Inclusion(lambda n: list(indices(n)[:, None]), critics, 1 / critics, law="one"),
+    )
 
 
 def one_more(bug: bool) -> Subject:
     """`range(steps + 1)`: the last step is drawn and not charged."""
-    steps, mechanism = 10, Gaussian(1.0)
+    steps = 10
+    mechanism = Gaussian(1.0)
 
     def counted() -> tuple[int, int]:
-        book, source = ledger({"step": crossing(BOUND, 1.0, times=steps)}), Counting(noise())
+        book = ledger({"step": crossing(BOUND, 1.0, times=steps)})
+        source = Counting(noise())
         for step in range(steps + 1 if bug else steps):
             if step < steps:
                 book.charge("step")
@@ -137,9 +150,21 @@ def one_more(bug: bool) -> Subject:
 
 
 BUGS = (
-    Bug("B09", "shuffled epochs charged as Poisson sampling", shuffled,
-        ("inclusion sizes", "inclusion epochs", "inclusion independence", "end to end"), level=2, runs=12_000),
-    Bug("B21", "one critic index a batch, charged for each sample", one_index,
-        ("inclusion independence", "end to end"), level=2, runs=8000),
+    Bug(
+        "B09",
+        "shuffled epochs charged as Poisson sampling",
+        shuffled,
+        ("inclusion sizes", "inclusion epochs", "inclusion independence", "end to end"),
+        level=2,
+        runs=12_000,
+    ),
+    Bug(
+        "B21",
+        "one critic index a batch, charged for each sample",
+        one_index,
+        ("inclusion independence", "end to end"),
+        level=2,
+        runs=8000,
+    ),
     Bug("B23", "one step more than accounted", one_more, ("draws = events",)),
-)  # fmt: skip
+)

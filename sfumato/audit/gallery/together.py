@@ -92,7 +92,8 @@ class _Remembering:
 
 def one_sample(bug: bool) -> Method:
     """Two questions are put to one sample, and charged as if each had drawn its own."""
-    bound, rate = Bound(1.0), 0.2
+    bound = Bound(1.0)
+    rate = 0.2
     left: dict[int, Any] = {}
 
     def crossings(spec: DataSpec, noise: float) -> dict[str, Crossing]:

@@ -23,7 +23,9 @@ from sfumato.privacy.held import Held, Parts, PartSum, hide, inside
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.plan import Crossing, crossing
 
-D, K, TEACHERS = 32, 4, 40
+D = 32
+K = 4
+TEACHERS = 40
 VOTES = TopK(K, stochastic=False)
 BALLOT = VOTES.bound(D)
 SIGMA = 2 * math.sqrt(K)  # mu = 1: one teacher may turn over all of its votes
@@ -118,9 +120,13 @@ def teacher_pairs(random: Random) -> Iterator[Pair]:
 
 
 def voting(
-    name: str, *, made: Crossing = CROSSING, vote: Vote = VOTES.encode,
-    choose: Callable[[Array], Array] | None = None, **parts: Any,
-) -> Subject:  # fmt: skip
+    name: str,
+    *,
+    made: Crossing = CROSSING,
+    vote: Vote = VOTES.encode,
+    choose: Callable[[Array], Array] | None = None,
+    **parts: Any,
+) -> Subject:
     """The votes as a subject; `choose` is something that happens to the sum before the noise."""
 
     def exact(data: Array) -> Array:
@@ -132,8 +138,15 @@ def voting(
         return barrier().release("votes", question(vote), given(data))[0].numpy()
 
     found = dict(
-        declared=dict.fromkeys(Relation, made.event(Relation.ADD_REMOVE).sensitivity), curve=lambda _: claim(made),
-        sigma=SIGMA, discrete=True, grid=BALLOT.grid, pairs=teacher_pairs, exact=exact, release=release,
-        projected=lambda value, u, n: add_votes_noise(np.tile(value, (n, 1))) @ u, nothing=(np.zeros((TEACHERS, D)),),
-    )  # fmt: skip
+        declared=dict.fromkeys(Relation, made.event(Relation.ADD_REMOVE).sensitivity),
+        curve=lambda _: claim(made),
+        sigma=SIGMA,
+        discrete=True,
+        grid=BALLOT.grid,
+        pairs=teacher_pairs,
+        exact=exact,
+        release=release,
+        projected=lambda value, u, n: add_votes_noise(np.tile(value, (n, 1))) @ u,
+        nothing=(np.zeros((TEACHERS, D)),),
+    )
     return Subject(name=name, **(found | parts))  # type: ignore[arg-type]

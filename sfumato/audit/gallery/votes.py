@@ -91,7 +91,8 @@ class _OneABatch:
 
 def batch_as_one(bug: bool) -> Subject:
     """A batch of fakes asks one query each, and is charged as one."""
-    steps, batch = 3, 8
+    steps = 3
+    batch = 8
     charged = steps if bug else steps * batch
     made = crossing(BALLOT, SIGMA * math.sqrt(charged) / BALLOT.norm, times=charged, held=True)
 
@@ -127,7 +128,8 @@ def _partitioned(swap: Callable[[int], NDArray[np.int64]] | None) -> Subject:
         found = Parts(Bare(), TEACHERS, made, SPEC, Relation.ADD_REMOVE, KEY, "cpu")
         if swap is not None:
             order = swap(len(names))
-            found._order, found._starts = order, np.arange(TEACHERS + 1) * len(order) // TEACHERS
+            found._order = order
+            found._starts = np.arange(TEACHERS + 1) * len(order) // TEACHERS
         return members(found, np.arange(len(names)))
 
     return Subject(name="partition", parts=parts)
@@ -197,8 +199,13 @@ def shared_optimiser(bug: bool) -> Subject:
         parts = Parts(recipe, 6, made.records(), SPEC, Relation.REPLACE_ONE, KEY, "cpu")
         for _ in range(3):
             parts.train(*public)
-        query = PartSum(teachers(), lambda team, random, x, y: VOTES.encode(team.team.directions(x, y), random),
-                        VOTES.bound(64), (64,), 3)  # fmt: skip
+        query = PartSum(
+            teachers(),
+            lambda team, random, x, y: VOTES.encode(team.team.directions(x, y), random),
+            VOTES.bound(64),
+            (64,),
+            3,
+        )
         return answered(parts, query, 1, public)[1]
 
     def pairs(random: Random) -> Iterator[Pair]:

@@ -18,8 +18,15 @@ if TYPE_CHECKING:
     from sfumato.evaluate.features import Space
 
 KINDS = (
-    "full-black-box", "calibrated", "partial-black-box", "white-box", "logan", "domias", "reconstruction", "attribute",
-)  # fmt: skip
+    "full-black-box",
+    "calibrated",
+    "partial-black-box",
+    "white-box",
+    "logan",
+    "domias",
+    "reconstruction",
+    "attribute",
+)
 SAMPLES = {"cuda": 100_000, "cpu": 20_000}  # synthetic images drawn
 LIMIT = 1000  # candidates of each side
 DEEP = {"cuda": 500, "cpu": 100}  # the same where every candidate needs a search of its own
@@ -52,7 +59,8 @@ def attacks(
     from sfumato.evaluate.attacks import scores
     from sfumato.run.progress import Silent
 
-    wanted, progress = check_kinds(kinds or KINDS), progress or Silent()
+    wanted = check_kinds(kinds or KINDS)
+    progress = progress or Silent()
     subject = _subject(release, members, nonmembers, reference, reference_generator, samples, limit, device, seed)
     ceiling = scores.ceiling_of(getattr(release, "statement", None))
     found: dict[str, Any] = {}
@@ -80,13 +88,24 @@ def check_kinds(kinds: Sequence[str]) -> list[str]:
     return wanted
 
 
-def _subject(release: Any, members: Any, nonmembers: Any, reference: Any, reference_generator: Any,
-             samples: int | None, limit: int, device: str, seed: int) -> Subject:  # fmt: skip
+def _subject(
+    release: Any,
+    members: Any,
+    nonmembers: Any,
+    reference: Any,
+    reference_generator: Any,
+    samples: int | None,
+    limit: int,
+    device: str,
+    seed: int,
+) -> Subject:
     from sfumato.evaluate.attacks.subject import Batch, Subject, batch, draw
     from sfumato.run.run import pick_device
 
-    device, random = pick_device(device), np.random.default_rng(seed)
-    ins, outs = batch(members), batch(nonmembers)
+    device = pick_device(device)
+    random = np.random.default_rng(seed)
+    ins = batch(members)
+    outs = batch(nonmembers)
     if min(len(ins), len(outs)) < 8:
         raise InputError(f"Expected at least 8 members and 8 non-members, found {len(ins)} and {len(outs)}.")
     outs = outs[random.permutation(len(outs))]
@@ -95,8 +114,16 @@ def _subject(release: Any, members: Any, nonmembers: Any, reference: Any, refere
     outs = outs if reference is not None else outs[half:]
     generator = getattr(release, "generator", release)
     made = generator.sample(samples or SAMPLES["cuda" if device.startswith("cuda") else "cpu"], seed=seed)
-    return Subject(generator, Batch(made.pixels, made.labels), draw(ins, limit, random), draw(outs, limit, random),
-                   known, reference_generator, device, seed)  # fmt: skip
+    return Subject(
+        generator,
+        Batch(made.pixels, made.labels),
+        draw(ins, limit, random),
+        draw(outs, limit, random),
+        known,
+        reference_generator,
+        device,
+        seed,
+    )
 
 
 def _one(kind: str, subject: Subject, ceiling: Any, space: Space | None, hidden: Any, count: int) -> dict[str, Any]:
@@ -135,8 +162,10 @@ def _latent(find: str) -> Callable[..., Scores | str]:
         if not subject.differentiable:
             return "The generator cannot be run on chosen latents."
         most = DEEP["cuda" if subject.device.startswith("cuda") else "cpu"]
-        one, two = (ganleaks.latent_scores(subject.generator, c[:most], getattr(ganleaks, find), subject.device,
-                                           subject.seed) for c in (subject.members, subject.others))  # fmt: skip
+        one, two = (
+            ganleaks.latent_scores(subject.generator, c[:most], getattr(ganleaks, find), subject.device, subject.seed)
+            for c in (subject.members, subject.others)
+        )
         return one, two, {}
 
     return run
@@ -153,8 +182,9 @@ def _logan(subject: Subject, space: Space | None, hidden: Any) -> Scores:
 def _domias(subject: Subject, space: Space | None, hidden: Any) -> Scores:
     from sfumato.evaluate.attacks import domias
 
-    one, two = domias.score([subject.members, subject.others], subject.synthetic, subject.reference, space=space,
-                            device=subject.device)  # fmt: skip
+    one, two = domias.score(
+        [subject.members, subject.others], subject.synthetic, subject.reference, space=space, device=subject.device
+    )
     return one, two, {}
 
 

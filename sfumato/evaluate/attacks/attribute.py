@@ -33,8 +33,9 @@ def margins(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, centre: n
     return true - scores.max(1)
 
 
-def attack(subject: Subject, hidden: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
-           space: Space | None = None) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:  # fmt: skip
+def attack(
+    subject: Subject, hidden: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None, space: Space | None = None
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     """Margins of members and non-members, and the accuracies beside the best guess without an image.
 
     `hidden` are the values of another attribute for (synthetic, members, non-members), as class numbers; the label
@@ -47,11 +48,18 @@ def attack(subject: Subject, hidden: tuple[np.ndarray, np.ndarray, np.ndarray] |
     weights, centre = fit(space(parts[0].pixels), values[0], classes)
     one, two = (margins(space(p.pixels), v, weights, centre) for p, v in zip(parts[1:], values[1:], strict=True))
     prior = float(np.bincount(values[0], minlength=classes).argmax())
-    return one, two, {
-        "accuracy": {"members": float((one > 0).mean()), "nonmembers": float((two > 0).mean())},
-        "baseline": {"members": float((values[1] == prior).mean()), "nonmembers": float((values[2] == prior).mean())},
-        "gain_on_members": gap(one > 0, two > 0, subject.seed),
-    }  # fmt: skip
+    return (
+        one,
+        two,
+        {
+            "accuracy": {"members": float((one > 0).mean()), "nonmembers": float((two > 0).mean())},
+            "baseline": {
+                "members": float((values[1] == prior).mean()),
+                "nonmembers": float((values[2] == prior).mean()),
+            },
+            "gain_on_members": gap(one > 0, two > 0, subject.seed),
+        },
+    )
 
 
 def gap(members: np.ndarray, others: np.ndarray, seed: int = 0, times: int = 1000) -> Measured:

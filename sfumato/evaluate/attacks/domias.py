@@ -51,14 +51,24 @@ def scott(rows: np.ndarray) -> float:
     return float(len(rows) ** (-1 / (rows.shape[1] + 4)))
 
 
-def score(candidates: list[Batch], synthetic: Batch, reference: Batch, *, space: Space | None = None,
-          density: str = "kernel", count: int = DIRECTIONS, device: str = "cpu") -> list[np.ndarray]:  # fmt: skip
+def score(
+    candidates: list[Batch],
+    synthetic: Batch,
+    reference: Batch,
+    *,
+    space: Space | None = None,
+    density: str = "kernel",
+    count: int = DIRECTIONS,
+    device: str = "cpu",
+) -> list[np.ndarray]:
     """The log ratio of densities for each batch of candidates."""
     space = space or pixels(synthetic.pixels.shape[1:])
-    made, known = space(synthetic.pixels), space(reference.pixels)
+    made = space(synthetic.pixels)
+    known = space(reference.pixels)
     mean, axes = directions(known, count)
     at = [(space(c.pixels) - mean) @ axes for c in candidates]
-    syn, ref = (made - mean) @ axes, (known - mean) @ axes
+    syn = (made - mean) @ axes
+    ref = (known - mean) @ axes
     if density == "gaussian":
         return [log_gaussian(x, syn) - log_gaussian(x, ref) for x in at]
     return [log_kernel(x, syn, scott(syn), device) - log_kernel(x, ref, scott(ref), device) for x in at]

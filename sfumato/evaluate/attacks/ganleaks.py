@@ -35,11 +35,15 @@ def calibrated(subject: Subject, space: Space | None = None) -> tuple[np.ndarray
     """Scores of members and others less those under the reference generator; without one, under reference images."""
     if subject.reference_generator is not None:
         made = subject.reference_generator.sample(len(subject.synthetic), seed=subject.seed)
-        base, note = Batch(made.pixels, made.labels), "against a generator trained without the members"
+        base = Batch(made.pixels, made.labels)
+        note = "against a generator trained without the members"
     else:
-        base, note = subject.reference, "against real images that were not trained on, for want of such a generator"
-    scores = [black_box(c, subject.synthetic, space, subject.device) - black_box(c, base, space, subject.device)
-              for c in (subject.members, subject.others)]  # fmt: skip
+        base = subject.reference
+        note = "against real images that were not trained on, for want of such a generator"
+    scores = [
+        black_box(c, subject.synthetic, space, subject.device) - black_box(c, base, space, subject.device)
+        for c in (subject.members, subject.others)
+    ]
     return scores[0], scores[1], note
 
 
@@ -59,9 +63,11 @@ def _loss(generator: Any, z: Tensor, labels: Tensor, target: Tensor) -> Tensor:
 
 def search(generator: Any, target: Tensor, labels: Tensor, random: torch.Generator, budget: int = 300) -> Tensor:
     """Without derivatives: one parent, eight children a round, a step that follows success (1/5 rule). Losses."""
-    children, best = 8, _start(generator, target, labels, random)
+    children = 8
+    best = _start(generator, target, labels, random)
     with torch.no_grad():
-        losses, step = _loss(generator, best, labels, target), torch.full((len(target), 1), 0.5, device=target.device)
+        losses = _loss(generator, best, labels, target)
+        step = torch.full((len(target), 1), 0.5, device=target.device)
         for _ in range(max(1, (budget - POOL) // children)):
             tried = best + step * torch.randn(children, *best.shape, generator=random).to(target.device)
             found = _loss(generator, tried.flatten(0, 1), labels.repeat(children), target.repeat(children, 1, 1, 1))
@@ -73,8 +79,9 @@ def search(generator: Any, target: Tensor, labels: Tensor, random: torch.Generat
     return losses
 
 
-def descend(generator: Any, target: Tensor, labels: Tensor, random: torch.Generator, steps: int = 100,
-            optimiser: str = "adam") -> Tensor:  # fmt: skip
+def descend(
+    generator: Any, target: Tensor, labels: Tensor, random: torch.Generator, steps: int = 100, optimiser: str = "adam"
+) -> Tensor:
     """By gradients over z, from the best of a pool: Adam (each candidate by itself) or L-BFGS (a batch at once)."""
     z = _start(generator, target, labels, random).requires_grad_(True)
     best = torch.full((len(target),), torch.inf, device=target.device)
@@ -103,11 +110,19 @@ def descend(generator: Any, target: Tensor, labels: Tensor, random: torch.Genera
     return best
 
 
-def latent_scores(generator: Any, candidates: Batch, find: Callable[..., Tensor], device: str = "cpu", seed: int = 0,
-                  chunk: int = 100, **options: Any) -> np.ndarray:  # fmt: skip
+def latent_scores(
+    generator: Any,
+    candidates: Batch,
+    find: Callable[..., Tensor],
+    device: str = "cpu",
+    seed: int = 0,
+    chunk: int = 100,
+    **options: Any,
+) -> np.ndarray:
     """Minus the least loss that `find` (search or descend) reaches for each candidate."""
     random = torch.Generator().manual_seed(seed)
-    classes, made = len(getattr(generator, "classes", ("",))), []
+    classes = len(getattr(generator, "classes", ("",)))
+    made = []
     weights = [(p, p.requires_grad) for p in generator.parameters()]
     generator = generator.to(device).eval().requires_grad_(False)
     try:
@@ -122,8 +137,15 @@ def latent_scores(generator: Any, candidates: Batch, find: Callable[..., Tensor]
     return -np.concatenate(made).astype(float)
 
 
-def _over_labels(generator: Any, target: Tensor, labels: Tensor, classes: int, find: Callable[..., Tensor],
-                 random: torch.Generator, options: dict[str, Any]) -> Tensor:  # fmt: skip
+def _over_labels(
+    generator: Any,
+    target: Tensor,
+    labels: Tensor,
+    classes: int,
+    find: Callable[..., Tensor],
+    random: torch.Generator,
+    options: dict[str, Any],
+) -> Tensor:
     """With the candidate's own label; where it has none, the best over all."""
     if bool((labels >= 0).all()):
         return find(generator, target, labels, random, **options)

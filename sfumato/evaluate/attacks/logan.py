@@ -17,18 +17,25 @@ from sfumato.evaluate.attacks.subject import Batch
 def discriminator(channels: int) -> nn.Module:
     """A small CNN without batch statistics, so that a score depends on its own image alone."""
     return nn.Sequential(
-        nn.Conv2d(channels, 32, 4, 2, 1), nn.LeakyReLU(0.2),
-        nn.Conv2d(32, 64, 4, 2, 1), nn.GroupNorm(8, 64), nn.LeakyReLU(0.2),
-        nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Dropout(0.2), nn.Linear(64 * 16, 1),
-    )  # fmt: skip
+        nn.Conv2d(channels, 32, 4, 2, 1),
+        nn.LeakyReLU(0.2),
+        nn.Conv2d(32, 64, 4, 2, 1),
+        nn.GroupNorm(8, 64),
+        nn.LeakyReLU(0.2),
+        nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(),
+        nn.Dropout(0.2),
+        nn.Linear(64 * 16, 1),
+    )
 
 
 def _scaled(pixels: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(pixels)).float().div_(127.5).sub_(1)
 
 
-def train(synthetic: Batch, reference: Batch, *, steps: int = 300, batch: int = 64, device: str = "cpu",
-          seed: int = 0) -> nn.Module:  # fmt: skip
+def train(
+    synthetic: Batch, reference: Batch, *, steps: int = 300, batch: int = 64, device: str = "cpu", seed: int = 0
+) -> nn.Module:
     """Half of each batch from either side, whatever their sizes; a fixed number of steps."""
     random = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
@@ -49,6 +56,8 @@ def train(synthetic: Batch, reference: Batch, *, steps: int = 300, batch: int = 
 @torch.inference_mode()
 def score(network: nn.Module, candidates: Batch, device: str = "cpu") -> np.ndarray:
     """How synthetic each candidate looks (a logit)."""
-    parts = [network(_scaled(candidates.pixels[i : i + 512]).to(device))[:, 0].cpu().numpy()
-             for i in range(0, len(candidates), 512)]  # fmt: skip
+    parts = [
+        network(_scaled(candidates.pixels[i : i + 512]).to(device))[:, 0].cpu().numpy()
+        for i in range(0, len(candidates), 512)
+    ]
     return np.concatenate(parts).astype(float)

@@ -36,8 +36,14 @@ def private(method: Any, epsilon: float, delta: float = 1e-5) -> Train:
         from sfumato.run.run import Run
 
         with tempfile.TemporaryDirectory() as folder:
-            return synthesize(method, (pixels, labels), make_budget(epsilon, delta), Run(seed=seed), count=16,
-                              ledger=Path(folder) / "ledger.sqlite")  # fmt: skip
+            return synthesize(
+                method,
+                (pixels, labels),
+                make_budget(epsilon, delta),
+                Run(seed=seed),
+                count=16,
+                ledger=Path(folder) / "ledger.sqlite",
+            )
 
     return train
 
@@ -62,8 +68,15 @@ class _DCGAN:
         from sfumato.evaluate.reference import reference
 
         classes = int(self.labels.max()) + 1
-        made = reference(self.pixels, self.labels, classes=classes, count=n, seed=self.own_seed, device=self.device,
-                         training=self.training)  # fmt: skip
+        made = reference(
+            self.pixels,
+            self.labels,
+            classes=classes,
+            count=n,
+            seed=self.own_seed,
+            device=self.device,
+            training=self.training,
+        )
         return Images(*made, tuple(map(str, range(classes))))
 
 
@@ -81,9 +94,15 @@ def few(images: Batch, size: int, seed: int) -> tuple[Batch, Batch]:
 
 
 def dpaf_table_xvii(
-    trainers: Mapping[str, Train], images: Any, *, sizes: Sequence[int] = (64, 128), samples: int = 20_000,
-    seeds: Sequence[int] = (0,), space: Space | None = None, device: str = "cpu",
-) -> dict[str, dict[int, dict[str, Any]]]:  # fmt: skip
+    trainers: Mapping[str, Train],
+    images: Any,
+    *,
+    sizes: Sequence[int] = (64, 128),
+    samples: int = 20_000,
+    seeds: Sequence[int] = (0,),
+    space: Space | None = None,
+    device: str = "cpu",
+) -> dict[str, dict[int, dict[str, Any]]]:
     """Train on 64 and on 128 images, attack by GAN-Leaks full black box, as many non-members as members.
 
     `trainers` are the rows: a name ("SGD", "epsilon 1", ...) and how to train. `images` are public, with labels. The
@@ -91,15 +110,26 @@ def dpaf_table_xvii(
     about 0.1 around its AUC. The published number stands beside ours where the row has its name; it is of CelebA-Gender
     at 64 x 64 pixels, by another generator.
     """
-    everything, table = batch(images), {}
+    everything = batch(images)
+    table = {}
     for name, train in trainers.items():
         table[name] = {n: _cell(name, train, everything, n, samples, seeds, space, device) for n in sizes}
     return table
 
 
-def _cell(name: str, train: Train, images: Batch, size: int, samples: int, seeds: Sequence[int],
-          space: Space | None, device: str) -> dict[str, Any]:  # fmt: skip
-    ins, outs, made = [], [], None
+def _cell(
+    name: str,
+    train: Train,
+    images: Batch,
+    size: int,
+    samples: int,
+    seeds: Sequence[int],
+    space: Space | None,
+    device: str,
+) -> dict[str, Any]:
+    ins = []
+    outs = []
+    made = None
     for seed in seeds:
         members, others = few(images, size, seed)
         made = train(members.pixels, members.labels, seed)

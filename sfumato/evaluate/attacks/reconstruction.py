@@ -22,7 +22,8 @@ RECOVERED = 0.5  # half the way to the nearest other real image
 def ratios(subject: Subject, space: Space | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The ratio of every member and of every non-member, both against the same reference images."""
     space = space or pixels(subject.synthetic.pixels.shape[1:])
-    made, known = space(subject.synthetic.pixels), space(subject.reference.pixels)
+    made = space(subject.synthetic.pixels)
+    known = space(subject.reference.pixels)
     found = []
     for candidates in (subject.members, subject.others):
         rows = space(candidates.pixels)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 RATES = {"tpr_at_1_percent": 0.01, "tpr_at_0.1_percent": 0.001}
 SIGNIFICANCE = 1e-3  # of all attacks together
-BELOW, ABOVE = "below the ceiling", "ABOVE"
+BELOW = "below the ceiling"
+ABOVE = "ABOVE"
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,14 @@ class Ceiling:
     def to_json(self) -> dict[str, Any]:
         """Numbers, and points of the highest ROC curve for a picture."""
         rates = [float(r) for r in np.geomspace(1e-4, 1, 60)]
-        return {"auc": self.auc, **self.tpr, "epsilon": self.epsilon, "delta": self.delta, "mu": self.mu,
-                "roc": [[r, 1 - self.curve.fnr(r)] for r in rates]}  # fmt: skip
+        return {
+            "auc": self.auc,
+            **self.tpr,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "mu": self.mu,
+            "roc": [[r, 1 - self.curve.fnr(r)] for r in rates],
+        }
 
 
 def ceiling_of_mu(mu: float, delta: float = 1e-5) -> Ceiling:
@@ -95,13 +102,15 @@ class _Sorted:
     def __init__(self, members: np.ndarray, others: np.ndarray) -> None:
         values, places = np.unique(np.concatenate([members, others]), return_inverse=True)
         self.cells = len(values)
-        self.members, self.others = (np.bincount(p, minlength=self.cells).astype(float)
-                                     for p in (places[: len(members)], places[len(members) :]))  # fmt: skip
+        self.members, self.others = (
+            np.bincount(p, minlength=self.cells).astype(float) for p in (places[: len(members)], places[len(members) :])
+        )
 
     def resampled(self, times: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Weights of bootstrap samples, each side by itself."""
-        return tuple(random.multinomial(int(w.sum()), w / w.sum(), size=times).astype(float)
-                     for w in (self.members, self.others))  # type: ignore[return-value]  # fmt: skip
+        return tuple(
+            random.multinomial(int(w.sum()), w / w.sum(), size=times).astype(float) for w in (self.members, self.others)
+        )  # type: ignore[return-value]
 
 
 def _auc(members: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -130,14 +139,29 @@ def roc(members: np.ndarray, others: np.ndarray, points: int = 200) -> list[list
     """[false positive rate, true positive rate] from (0, 0) to (1, 1), thinned for a picture."""
     both = _Sorted(members, others)
     fpr, tpr = (np.concatenate([[0.0], np.cumsum(w[::-1]) / w.sum()]) for w in (both.others, both.members))
-    keep = np.unique(np.concatenate([[0, len(fpr) - 1], np.searchsorted(fpr, np.geomspace(1e-4, 1, points // 2)),
-                                     np.linspace(0, len(fpr) - 1, points // 2).astype(int)]))  # fmt: skip
+    keep = np.unique(
+        np.concatenate(
+            [
+                [0, len(fpr) - 1],
+                np.searchsorted(fpr, np.geomspace(1e-4, 1, points // 2)),
+                np.linspace(0, len(fpr) - 1, points // 2).astype(int),
+            ]
+        )
+    )
     keep = keep[keep < len(fpr)]
     return [[float(a), float(b)] for a, b in zip(fpr[keep], tpr[keep], strict=True)]
 
 
-def assess(members: np.ndarray, others: np.ndarray, ceiling: Ceiling | None = None, *, seed: int = 0,
-           times: int = 500, attacks: int = 1, note: str = "") -> dict[str, Any]:  # fmt: skip
+def assess(
+    members: np.ndarray,
+    others: np.ndarray,
+    ceiling: Ceiling | None = None,
+    *,
+    seed: int = 0,
+    times: int = 500,
+    attacks: int = 1,
+    note: str = "",
+) -> dict[str, Any]:
     """AUC and TPRs with bootstrap intervals, eps_lo, the ceiling and the verdict of one attack.
 
     The verdict is a test at 1e-3 over `attacks` attacks, not the reading of 95 % intervals, which would cry wolf.
@@ -163,8 +187,9 @@ def _measured(name: str, value: np.ndarray, drawn: np.ndarray, note: str = "") -
     return Measured(name, float(value[0]), float(low), float(high), (), note or "bootstrap")
 
 
-def _judge(members: np.ndarray, others: np.ndarray, ceiling: Ceiling | None, alpha: float,
-           random: np.random.Generator) -> dict[str, Any]:  # fmt: skip
+def _judge(
+    members: np.ndarray, others: np.ndarray, ceiling: Ceiling | None, alpha: float, random: np.random.Generator
+) -> dict[str, Any]:
     """The claim is refuted by the AUC, or by the errors of a threshold chosen on the other half; alpha is shared."""
     if ceiling is None:
         return {"ceiling": None, "epsilon_lower": None, "verdict": "no guarantee to compare with"}
@@ -173,8 +198,11 @@ def _judge(members: np.ndarray, others: np.ndarray, ceiling: Ceiling | None, alp
     errors = held_out(random.permutation(others), random.permutation(members), ceiling.curve, alpha / 2)
     lower = errors.epsilon_free(ceiling.delta)  # of whatever was run, which need not be what is claimed
     above = auc_exceeds(members, others, ceiling.auc, alpha / 2) or ceiling.curve.refuted_by(errors)
-    return {"ceiling": {"auc": ceiling.auc, **ceiling.tpr}, "epsilon_lower": lower,
-            "verdict": ABOVE if above else BELOW}  # fmt: skip
+    return {
+        "ceiling": {"auc": ceiling.auc, **ceiling.tpr},
+        "epsilon_lower": lower,
+        "verdict": ABOVE if above else BELOW,
+    }
 
 
 def auc_exceeds(members: np.ndarray, others: np.ndarray, limit: float, alpha: float) -> bool:
@@ -183,7 +211,8 @@ def auc_exceeds(members: np.ndarray, others: np.ndarray, limit: float, alpha: fl
     from scipy.special import ndtri
     from scipy.stats import rankdata
 
-    m, n = len(members), len(others)
+    m = len(members)
+    n = len(others)
     ranks = rankdata(np.concatenate([members, others]))
     of_members = (ranks[:m] - rankdata(members)) / n
     of_others = 1 - (ranks[m:] - rankdata(others)) / m

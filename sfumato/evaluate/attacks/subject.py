@@ -27,11 +27,14 @@ class Batch:
 def batch(images: Any) -> Batch:
     """From anything with `pixels` and `labels`, a pair of arrays, or an array of pixels."""
     if hasattr(images, "pixels"):
-        pixels, labels = images.pixels, images.labels
+        pixels = images.pixels
+        labels = images.labels
     elif isinstance(images, tuple):
-        pixels, labels = images[0], images[1]
+        pixels = images[0]
+        labels = images[1]
     else:
-        pixels, labels = images, None
+        pixels = images
+        labels = None
     pixels = np.asarray(pixels)
     if pixels.dtype != np.uint8 or pixels.ndim != 4:
         raise InputError(f"Expected candidates as uint8 images of four axes, found {pixels.dtype} of {pixels.ndim}.")
