@@ -44,11 +44,11 @@ def measure(n: int, place: str) -> dict[str, float]:
     import torch
 
     from sfumato import Bound, BoundedSum, Budget, Plan, load
-    from sfumato.measure.embeddings import RandomFourier
+    from sfumato.engine.random_fourier import RandomFourier
+    from sfumato.ledger.charge import digests_of
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.charge import digests_of
-    from sfumato.privacy.ledger import Ledger
-    from sfumato.privacy.partition import part_of
+    from sfumato.privacy.keyed_hash import part_of
+    from sfumato.privacy.odometer import Ledger
     from sfumato.privacy.plan import crossing
     from sfumato.privacy.samplers import Poisson
 

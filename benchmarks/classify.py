@@ -36,7 +36,7 @@ from sfumato.classify.classifier import Classifier
 from sfumato.data import load_public
 from sfumato.data.private import PrivateImages, Records
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.odometer import Ledger
 from sfumato.privacy.plan import Plan
 from sfumato.recipes import topagg
 from sfumato.types import Images

@@ -32,9 +32,9 @@ REPEATS = {"cpu": 1, "cuda": 5}  # after a first chunk that is not counted; the 
 
 def compressions(k: int, d: int) -> Iterator[tuple[str, Any, int | None]]:
     """Name, compression and its column in table 6."""
-    from sfumato.measure.quantise import Lattice, Levels
-    from sfumato.measure.sketch import Sketch
-    from sfumato.measure.votes import TopK
+    from sfumato.methods.teachers.quantise import Lattice, Levels
+    from sfumato.methods.teachers.sketch import Sketch
+    from sfumato.methods.teachers.votes import TopK
 
     yield "top-k, stochastic", TopK(k, clip=1e-5), 0
     yield "top-k, by sign", TopK(k, clip=1e-5, stochastic=False), None

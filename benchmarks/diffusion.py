@@ -4,8 +4,8 @@
 
 A step leads from a made-up batch, each image with all of its noise levels, to the gradient: the mean one for the plain
 step, the sum of clipped gradients of single records for the others; without noise and update. Steps of all kinds take
-turns; the median of `--repeats` is shown. "Ordinary operations" leave out the kernels of `generators/soft.py` and
-`measure/kernel_rows.py`. Sampling is that of the recipe.
+turns; the median of `--repeats` is shown. "Ordinary operations" leave out the kernels of
+`networks/groupnorm_silu.py` and `engine/gradients/conv_sample_grads.py`. Sampling is that of the recipe.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from torch import Tensor
 
 from benchmarks.utility import command
 from sfumato import Run
-from sfumato.chance import drawing
-from sfumato.generators import soft
-from sfumato.generators.diffusion import DiffusionGenerator
-from sfumato.measure import kernel_rows
-from sfumato.measure.gradients import per_example
-from sfumato.methods.dpdm import DPDM
+from sfumato.engine.gradients import conv_sample_grads
+from sfumato.engine.gradients.per_example import per_example
+from sfumato.methods.dpsgd.dpdm import DPDM
+from sfumato.networks import groupnorm_silu
+from sfumato.networks.diffusion import DiffusionGenerator
 from sfumato.recipes import find
+from sfumato.record_rng import drawing
 
 Step = Callable[[], Any]
 
@@ -76,7 +76,7 @@ def steps(method: DPDM, batch: int, device: str) -> dict[str, Step]:
 
     def ordinary() -> Tensor:
         with ExitStack() as without:
-            for module in (soft, kernel_rows):
+            for module in (groupnorm_silu, conv_sample_grads):
                 without.enter_context(patch.object(module, "working", lambda device: None))
             return query.total(images, labels)
 

@@ -189,7 +189,7 @@ def paper(changes: dict[str, str]) -> Method:
 
 def as_printed(grid: Grid, method: Method, epsilon: float) -> dict[str, Any]:
     """The printed procedure on a public set; not private."""
-    from sfumato.train.dpaf_printed import printed, split_of
+    from sfumato.methods.gan.dpaf.printed import printed, split_of
     from sfumato.types import DataSpec
 
     public = load_public(grid.data, f"the public set {grid.called}")

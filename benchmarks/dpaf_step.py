@@ -15,15 +15,15 @@ from typing import Any
 import torch
 
 from sfumato import Run
-from sfumato.generators.mirror import MirrorGenerator
-from sfumato.measure.aggregation import along
-from sfumato.measure.clipping import Flat
-from sfumato.measure.gradients import per_example
-from sfumato.measure.largest import Largest
+from sfumato.engine.adversarial import Players, Turns
+from sfumato.engine.generator_dpsgd import seeded
+from sfumato.engine.gradients.clipping import Flat
+from sfumato.engine.gradients.per_example import per_example
+from sfumato.engine.gradients.topk import Largest
+from sfumato.methods.gan.dpaf.aggregation import along
+from sfumato.methods.gan.dpaf.forward_phase import GAME, Turn
+from sfumato.methods.gan.dpaf.generator import MirrorGenerator
 from sfumato.recipes import find
-from sfumato.train.explicit import seeded
-from sfumato.train.forward_phase import GAME, Turn
-from sfumato.train.players import Players, Turns
 
 CLIPS = {"all": Flat(1.0), "the largest": Largest(1.0, 0.9)}
 

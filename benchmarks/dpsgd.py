@@ -151,7 +151,7 @@ def engine(way: str) -> Callable[..., Step]:
     """Ours, by a way."""
 
     def make(net: nn.Module, loss: Callable[..., Tensor], data: tuple[Tensor, ...]) -> Step:
-        from sfumato.measure.gradients import per_example
+        from sfumato.engine.gradients.per_example import per_example
 
         drawn = data[2:]
         query = per_example(net, loss, CLIP, way=way, draw=lambda n: tuple(t[:n] for t in drawn))

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from sfumato import Budget, DataSpec, Run, load
-from sfumato.measure.gradients import ClippedGradient
+from sfumato.engine.gradients.per_example import ClippedGradient
 from sfumato.methods import TABLE, find, load_class
 from sfumato.privacy.bounds import BoundedSum
 from sfumato.recipes import RECIPES
@@ -89,7 +89,7 @@ def tf32(allowed: bool) -> Iterator[None]:
 
 def questions(method: Any, spec: DataSpec, device: str) -> dict[str, Any]:
     """The first use of each sampled crossing, as the method puts it."""
-    from sfumato.audit.watch import learn, made_up
+    from sfumato.audit.recording.recording_barrier import learn, made_up
 
     plan = method.plan(spec, Budget(10.0))
     seen = learn(method, plan, made_up(spec, np.random.default_rng(0)), device=device)
@@ -189,7 +189,7 @@ class Clock(Silent):
 def step_time(name: str, device: str, steps: int) -> float:
     """Milliseconds of a private step of a recipe, by median."""
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.ledger import Ledger
+    from sfumato.privacy.odometer import Ledger
 
     random = np.random.default_rng(0)
     recipe = RECIPES[STEPS[name]]

@@ -17,7 +17,7 @@ teachers, at the 4.3 TB/s of a copy on an H200 (counted, not measured):
     bfloat16   float32    241 GB    56 ms    31.0 GB    6.6 GB
     bfloat16   bfloat16   188 GB    44 ms    22.0 GB    6.6 GB
 
-Where both are bfloat16 the gradient of the linear layer is not stored at all (`sfumato/measure/slim.py`).
+Where both are bfloat16 the gradient of the linear layer is not stored at all (`sfumato/engine/teachers/fused_adam.py`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from sfumato.measure.critics import Critics  # noqa: E402
-from sfumato.measure.teachers import Stacked, chunk_for  # noqa: E402
+from sfumato.engine.teachers.critics import Critics  # noqa: E402
+from sfumato.engine.teachers.stacked import Stacked, chunk_for  # noqa: E402
 
 Row = dict[str, Any]
 FAKES = 15

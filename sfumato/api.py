@@ -18,11 +18,11 @@ from sfumato.types import DataSpec, Images
 if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
+    from sfumato.ledger.job import Job
     from sfumato.methods import Method
     from sfumato.privacy.barrier import Barrier, Noise
     from sfumato.privacy.plan import Plan
     from sfumato.release import Release
-    from sfumato.run.job import Job
     from sfumato.run.run import Run
 
 DEFAULTS = "tuned on public data: these are the defaults of the software, and no private data had a part in them"
@@ -59,10 +59,10 @@ def synthesize(
     >>> release.images.pixels.shape
     (20, 1, 8, 8)
     """
-    from sfumato.privacy.ledger import Ledger
-    from sfumato.release.sign import read_key
-    from sfumato.run.charged import charged, costly
-    from sfumato.run.job import Job
+    from sfumato.ledger.job import Job
+    from sfumato.ledger.reservation import charged, costly
+    from sfumato.privacy.odometer import Ledger
+    from sfumato.release.files.sign import read_key
     from sfumato.run.run import Run
 
     box = _box(data)
@@ -106,7 +106,7 @@ def assist(
     method: Method, data: PrivateImages | Any, budget: Budget, run: Run, public: PublicImages | None = None
 ) -> None:
     """Do the share of a rank other than the first, which keeps the books, in the same run of `synthesize`."""
-    from sfumato.privacy.ledger import Ledger
+    from sfumato.privacy.odometer import Ledger
 
     box = _box(data)
     ledger = Ledger(make_plan(method, box.spec, budget))
@@ -151,7 +151,7 @@ def passed(device: str) -> dict[str, Any]:
 
 def rehearsed(method: Method, plan: Plan, run: Run, public: PublicImages | None, **writing: Any) -> None:
     """Try all that a run needs on made-up records, down to the files of a release, before anything is reserved."""
-    from sfumato.run.rehearsal import IMAGES, elsewhere, rehearse
+    from sfumato.flow.rehearsal import IMAGES, elsewhere, rehearse
 
     def after(stage: Any, generator: Any, run: Run) -> None:
         stated = state(plan, stage.noise, public, None, passed(run.device))
@@ -193,9 +193,9 @@ def refit(
 ) -> Release:
     """Train a new generator from the sanitised measurement that a release carries. Costs no privacy."""
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.ledger import Ledger
+    from sfumato.privacy.odometer import Ledger
     from sfumato.release import Release, restated
-    from sfumato.release.command import write
+    from sfumato.release.files.command import write
     from sfumato.run.run import Run
 
     release = Release.load(folder)
@@ -232,8 +232,8 @@ def budget_of(
     data: Any, *, total: Budget | None = None, ledger: str | Path | None = None, **options: Any
 ) -> dict[str, Any]:
     """What the ledger knows of a data set; with `total`, the custodian's grant is set first."""
-    from sfumato.privacy.charge import account_name, digests_of, is_named
-    from sfumato.run.charged import give_back_unbegun, open_accounts
+    from sfumato.ledger.charge import account_name, digests_of, is_named
+    from sfumato.ledger.reservation import give_back_unbegun, open_accounts
 
     with _box(data, **options) as box, open_accounts(box.spec, ledger) as accounts:
         give_back_unbegun(accounts)
@@ -380,8 +380,8 @@ def _save(release: Release, job: Job, out: Path, **options: Any) -> None:
 
 def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) -> Release | None:
     """The release that this run wrote just before it was stopped, if it got so far; half-written ones are removed."""
+    from sfumato.ledger.reservation import open_accounts
     from sfumato.release import Release
-    from sfumato.run.charged import open_accounts
 
     for part in out.absolute().parent.glob(f".{out.name}.*.part"):
         shutil.rmtree(part, ignore_errors=True)
@@ -429,21 +429,21 @@ def _rebuilt(
 
 # Verbs that live in packages of their own, imported when they are first asked for.
 _ELSEWHERE = {
-    "as_printed": ("sfumato.unsound", "as_printed"),
+    "as_printed": ("sfumato.methods.gan.dpaf.unsound", "as_printed"),
     "audit_gallery": ("sfumato.audit.gallery", "run"),
     "audit_method": ("sfumato.audit", "check"),
-    "audit_release": ("sfumato.audit.attack", "attack"),
+    "audit_release": ("sfumato.audit.games.attack", "attack"),
     "carry_out_training": ("sfumato.classify.request", "carry_out"),
     "classifier_recipe": ("sfumato.recipes.topagg", "find"),
     "compare": ("sfumato.evaluate.compare", "compare"),
     "evaluate": ("sfumato.evaluate.evaluate", "evaluate"),
-    "make_key": ("sfumato.release.sign", "make_key"),
+    "make_key": ("sfumato.release.files.sign", "make_key"),
     "publish_accuracy": ("sfumato.evaluate.publish", "publish_accuracy"),
     "read_test": ("sfumato.classify.request", "read_test"),
     "resume_training": ("sfumato.classify.request", "resume"),
     "train_classifier": ("sfumato.classify.train", "train_classifier"),
-    "tune": ("sfumato.tune", "tune"),
-    "verify": ("sfumato.release.verify", "verify"),
+    "tune": ("sfumato.flow.tune", "tune"),
+    "verify": ("sfumato.release.files.verify", "verify"),
 }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato import Budget, Run, load
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.odometer import Ledger
 
 
 def halves(n=240, size=8):

@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato import Budget, DataSpec, Run, load
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.odometer import Ledger
 
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
 

@@ -12,7 +12,7 @@ import torch
 from sfumato import Budget, DataLens, Run, load
 from sfumato.errors import SfumatoError
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.odometer import Ledger
 from sfumato.privacy.ranks import join
 from sfumato.run.progress import Silent
 
@@ -61,7 +61,7 @@ def learn(folder: Path, stop: int) -> None:
     images, labels = random.integers(0, 256, (90, 8, 8), dtype=np.uint8), np.arange(90) % 3
     box = load((images, labels))
     # Blocks as on a machine where four of them are needed.
-    import sfumato.measure.teachers as teachers
+    import sfumato.engine.teachers.stacked as teachers
 
     teachers.chunk_for = lambda recipe, device, parts: 6
     run = Run(
@@ -81,10 +81,9 @@ def learn(folder: Path, stop: int) -> None:
 
 def noise(folder: Path) -> None:
     """The noise of one question to nobody, again and again."""
-    from made_up import box
-
     from sfumato.privacy.bounds import Bound, BoundedSum
     from sfumato.privacy.plan import Plan, crossing
+    from tests.made_up import box
 
     ranks, data = join(), box()
     ledger = Ledger(Plan("noise", {}, data.spec, Budget(1.0), {"sum": crossing(Bound(1.0), 5.0, times=100)}))

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_up import arrays
 
 import sfumato
 from sfumato import DPMERF, Budget, InputError, OverBudget, Release, Run, load, synthesize
@@ -21,6 +20,7 @@ from sfumato.data.public import PublicImages
 from sfumato.errors import Interrupted
 from sfumato.run.progress import Recorder
 from sfumato.types import Images
+from tests.made_up import arrays
 
 TINY = {"features": 40, "steps": 4, "batch": 4, "latent": 4, "width": 8}
 SHARED = Path(sfumato.__file__).parents[2] / "shared" / "data"

@@ -58,25 +58,25 @@ def test_methods_and_trainers_have_no_road_to_data_or_noise():
 def test_the_door_into_the_box_is_opened_in_few_places():
     # Evaluation against real data is internal: nothing it computes can pass the export gate.
     opening = [p.relative_to(ROOT).as_posix() for p in SOURCES if "sfumato.data.private.records" in imports(p)]
-    assert sorted(opening) == ["data/public.py", "evaluate/real.py", "privacy/charge.py", "privacy/inside.py"]
+    assert sorted(opening) == ["data/public.py", "evaluate/real.py", "ledger/charge.py", "privacy/inside.py"]
 
 
 def test_held_parts_are_opened_by_the_barrier_and_by_checkpoints_alone():
-    opening = [p.relative_to(ROOT).as_posix() for p in SOURCES if "sfumato.privacy.held.inside" in imports(p)]
+    opening = [p.relative_to(ROOT).as_posix() for p in SOURCES if "sfumato.privacy.partitions.inside" in imports(p)]
     assert {p for p in opening if not p.startswith("audit/")} == {"privacy/inside.py", "run/run.py"}
 
 
 def test_accounts_met_through_records_are_asked_for_by_the_custodian_s_verb_alone():
     """`Accounts.show` follows records from account to account; whatever leaves takes `Accounts.told`."""
     asking = [p.relative_to(ROOT).as_posix() for p in SOURCES if re.search(r"accounts\.show\(", p.read_text())]
-    assert sorted(asking) == ["api.py", "privacy/accounts.py"]  # `budget_of`, and an example
+    assert sorted(asking) == ["api.py", "ledger/store.py"]  # `budget_of`, and an example
     assert (ROOT / "api.py").read_text().count("accounts.show(") == 1
 
 
 def test_the_command_line_talks_to_the_api_alone():
     allowed = (
         "sfumato.api",
-        "sfumato.request",
+        "sfumato.flow.request",
         "sfumato.errors",
         "sfumato.cli",
         "sfumato.run.progress",

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up import arrays
-from test_contract import TINY, make, planned, taped
 
 from sfumato import Budget, Relation
-from sfumato.audit import watch
+from sfumato.audit.recording import recording_barrier
 from sfumato.errors import SfumatoError
 from sfumato.methods import TABLE, Method, find, load_class
 from sfumato.recipes import CLASSIFIERS, RECIPES
+from tests.made_up import arrays
+from tests.methods.test_contract import TINY, make, planned, taped
 
 FOLDER = Path(__file__).parent / "snapshots"
 EPSILONS = (0.2, 1.0, 3.0, 10.0)
@@ -91,7 +91,9 @@ def run_of(name: str) -> dict[str, object]:
     method = way(name)
     images = taped(method)[1]
     pixels, labels = arrays()
-    seen = watch.learn(method, planned(method), watch.Made(pixels[:, None], labels), tape=1, seed=3)
+    seen = recording_barrier.learn(
+        method, planned(method), recording_barrier.Made(pixels[:, None], labels), tape=1, seed=3
+    )
     sums = [[asked.name, list(asked.exact.shape), float(asked.exact.double().norm())] for asked in seen.barrier.asked]
     return {"pixels": images.pixels[:3].reshape(-1).tolist(), "labels": images.labels.tolist(), "sums": sums}
 

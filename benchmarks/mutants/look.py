@@ -84,9 +84,9 @@ def answer(asked: dict[str, Any]) -> None:
 def audited(case: dict[str, Any], level: int, seed: int) -> tuple[list[dict[str, Any]], str]:
     """Failed and passed rows of all audits that the case has, and what is missing."""
     from sfumato import audit
-    from sfumato.audit import watch
+    from sfumato.audit.recording import recording_barrier
 
-    watch.FILES = True
+    recording_barrier.FILES = True
     rows: list[dict[str, Any]] = []
     method, options = subject(case)
     if method is not None:

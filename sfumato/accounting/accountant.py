@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.accounting import gaussian, losses, renyi_dp
+from sfumato.accounting import gaussian, losses, rdp
 from sfumato.accounting.discrete import LOUD, smoothed
 from sfumato.accounting.events import AnyEvent, Event, Selected
-from sfumato.accounting.profiles import ExactGaussian, LossDistribution, Profile, RenyiCurve
-from sfumato.accounting.renyi_dp import ORDERS, epsilon_by_renyi, renyi
+from sfumato.accounting.profile import ExactGaussian, LossDistribution, Profile, RenyiCurve
+from sfumato.accounting.rdp import ORDERS, epsilon_by_renyi, renyi
 
 __all__ = [
     "BACKENDS",
@@ -69,7 +69,7 @@ def profile_by(events: Sequence[AnyEvent], backend: Backend, interval: float | N
         return LossDistribution(losses.composed(plain, interval), interval)
     if backend not in BACKENDS:
         raise ValueError(f"Expected one of {', '.join(BACKENDS)}, found {backend!r}.")
-    values = renyi_dp.curve(used)
+    values = rdp.curve(used)
     if values is None:
         raise ValueError("Expected events with a Renyi formula; subsampling under replace-one has none. Use pld.")
     return RenyiCurve(ORDERS, tuple(values), backend.removeprefix("rdp_"))

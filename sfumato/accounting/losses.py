@@ -20,7 +20,7 @@ from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
 from sfumato.accounting.mixtures import mixture_pld, truncated_pld
 from sfumato.accounting.powers import power
-from sfumato.accounting.renyi_dp import epsilon_by_renyi
+from sfumato.accounting.rdp import epsilon_by_renyi
 from sfumato.accounting.subsampled import gaussian_pld, through
 from sfumato.accounting.tails import Tail
 

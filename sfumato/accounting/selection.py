@@ -96,7 +96,7 @@ def selected_renyi(orders: Sequence[float], values: Sequence[float], mean: float
 
 
 def _delta(orders: Sequence[float], values: Sequence[float], epsilon: float) -> float:
-    from sfumato.accounting.profiles import RenyiCurve
+    from sfumato.accounting.profile import RenyiCurve
 
     return RenyiCurve(tuple(orders), tuple(values)).delta(epsilon)
 

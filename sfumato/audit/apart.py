@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from sfumato.audit.recording.subject import Finding
 from sfumato.audit.report import Report
-from sfumato.audit.subject import Finding
 from sfumato.errors import AuditFailed
 
 SIDE = 16  # of images that are audited
@@ -152,14 +152,14 @@ def serve(ask: int, answer: int) -> None:
     """Answer questions until the other end is closed."""
     import torch
 
-    from sfumato.audit import watch
+    from sfumato.audit.recording import recording_barrier
 
     torch.set_num_threads(1)
     hear = Connection(ask, writable=False)
     say = Connection(answer, readable=False)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as own:
         os.chdir(own)
-        watch.FILES = True
+        recording_barrier.FILES = True
         _answer(hear, say)
         os.chdir("/")
 

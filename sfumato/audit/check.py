@@ -18,21 +18,21 @@ from unittest.mock import patch
 import numpy as np
 
 from sfumato.accounting.budget import Budget, Relation
-from sfumato.audit import step
-from sfumato.audit.alike import alike, difference, kinds, same_gradient
-from sfumato.audit.examine import examine
-from sfumato.audit.forced import device_noise, paths
-from sfumato.audit.games import games, ways
-from sfumato.audit.inclusion import across, singly
-from sfumato.audit.parts import votes_subject
+from sfumato.audit.checks.bit_equality import alike, difference, kinds, same_gradient
+from sfumato.audit.checks.forced import device_noise, paths
+from sfumato.audit.checks.inclusion import across, singly
+from sfumato.audit.checks.roads import roads
+from sfumato.audit.checks.run_checks import examine
+from sfumato.audit.checks.sizes import at_work, shrunk
+from sfumato.audit.games import step
+from sfumato.audit.games.games import games, ways
+from sfumato.audit.recording.parts import votes_subject
+from sfumato.audit.recording.recording_barrier import CHANGED, Asked, Made, Seen, coin, far, learn, made_up, neighbours
+from sfumato.audit.recording.subject import Finding, Random, Subject
 from sfumato.audit.report import Report
-from sfumato.audit.roads import roads
-from sfumato.audit.sizes import at_work, shrunk
-from sfumato.audit.subject import Finding, Random, Subject
-from sfumato.audit.watch import CHANGED, Asked, Made, Seen, coin, far, learn, made_up, neighbours
 from sfumato.data.public import PublicImages
 from sfumato.errors import OverBudget
-from sfumato.privacy.held import PartSum
+from sfumato.privacy.partitions import PartSum
 from sfumato.privacy.plan import Plan
 from sfumato.run.run import pick_device
 from sfumato.types import DataSpec, Images, Unit
@@ -211,7 +211,10 @@ def _paired(watched: Watching, seen: Seen | None = None) -> list[Finding]:
 
 def _longer(watched: Watching) -> list[Finding]:
     """Neighbours once more over many steps: some mistakes wait."""
-    with patch("sfumato.audit.watch.STEPS", LONG), patch("sfumato.audit.watch.USES", LONG):
+    with (
+        patch("sfumato.audit.recording.recording_barrier.STEPS", LONG),
+        patch("sfumato.audit.recording.recording_barrier.USES", LONG),
+    ):
         found = _paired(watched, watched.learn(watched.made))
     return [replace(f, check=f"{f.check}, {LONG} steps", level=1) for f in found]
 

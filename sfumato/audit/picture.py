@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.audit.step import Played
+from sfumato.audit.games.step import Played
 
 INK = "#222222"
 CLAIM = "#2c6e9b"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sfumato.audit.step import Played
-from sfumato.audit.subject import Finding
+from sfumato.audit.games.step import Played
+from sfumato.audit.recording.subject import Finding
 from sfumato.errors import AuditFailed
 
 Verdict = Literal["pass", "fail"]

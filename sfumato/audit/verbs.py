@@ -22,12 +22,12 @@ import numpy as np
 import torch
 
 from sfumato.accounting.budget import Budget
-from sfumato.audit.alike import alike
+from sfumato.audit.checks.bit_equality import alike
+from sfumato.audit.recording.recording_barrier import MICROBATCH, STEPS, Made, Told, far, listening, made_up, neighbours
+from sfumato.audit.recording.subject import Finding
 from sfumato.audit.report import Report
-from sfumato.audit.subject import Finding
-from sfumato.audit.watch import MICROBATCH, STEPS, Made, Told, far, listening, made_up, neighbours
 from sfumato.privacy.inside import Inside, Query
-from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.odometer import Ledger
 from sfumato.run.progress import Recorder
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Images, Unit
@@ -99,21 +99,21 @@ def check_tune(
 ) -> Report:
     """The whole of `tune --private`, on neighbours and with another number of runs; its score query like a method's."""
     from sfumato.accounting.selection import Runs
-    from sfumato.tune import SCORE, plan_selection, tune_private
+    from sfumato.flow.tune import SCORE, plan_selection, tune_private
 
     spec, budget = spec or SPEC, budget or Budget(4.0, unit=(spec or SPEC).unit)
     method = method.small()
     runs = Runs(2.0, 1.0)
 
     def flow(box: Any, run: Run, place: Path) -> Any:
-        with patch("sfumato.tune.JUDGED", JUDGED):
+        with patch("sfumato.flow.tune.JUDGED", JUDGED):
             found = tune_private(
                 [method], box, budget, runs, run, out=place / "r", count=COUNT, ledger=place / "ledger"
             )
         return found.images.pixels
 
     plan = plan_selection([method], spec, budget, runs)[0]
-    with patch("sfumato.tune.plan_selection", lambda *_: [plan]):
+    with patch("sfumato.flow.tune.plan_selection", lambda *_: [plan]):
         rows = [*compared("tune --private", flow, spec, seed, counts=(3, 1)), _chosen(SCORE, flow, spec, seed)]
     return Report("tune --private", (*rows, *_asked(plan, SCORE, method, seed)))
 
@@ -298,14 +298,14 @@ def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[No
         for what, how in {
             "sfumato.privacy.barrier.Inside": {"new": behind},
             "sfumato.api.audit_first": audited,
-            "sfumato.tune.audit_first": audited,
+            "sfumato.flow.tune.audit_first": audited,
             "sfumato.api.rehearsed": nothing,
             "sfumato.classify.train.rehearsed": nothing,
-            "sfumato.tune._rehearsed": nothing,
+            "sfumato.flow.tune._rehearsed": nothing,
             "sfumato.evaluate.publish._rehearsed": nothing,
             "sfumato.run.run.Run.finished": nothing,
-            "sfumato.privacy.lottery.draw_count": {"return_value": count},
-            "sfumato.privacy.lottery.draw_index": {"return_value": 0},
+            "sfumato.privacy.secret_choices.draw_count": {"return_value": count},
+            "sfumato.privacy.secret_choices.draw_index": {"return_value": 0},
         }.items():
             stack.enter_context(patch(what, **how))  # type: ignore[call-overload]
         stack.enter_context(patch.dict(os.environ, {"SFUMATO_RUNS": runs}))
@@ -315,7 +315,7 @@ def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[No
 def _asked(plan: Any, name: str, method: Any, seed: int) -> list[Finding]:
     """The question by which a run of a selection is judged, like any other question of a method."""
     from sfumato.audit.check import questioned
-    from sfumato.tune import _score
+    from sfumato.flow.tune import _score
 
     images = made_up(replace(plan.data, unit=Unit.RECORD), np.random.default_rng(seed + 2), JUDGED)
     return questioned(name, _score(Images(images.images, images.labels, plan.data.classes)), plan, seed)

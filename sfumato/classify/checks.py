@@ -7,9 +7,9 @@ import json
 from sfumato.classify.release import ALWAYS, CONFIG, RULES, WEIGHTS, read_config
 from sfumato.classify.release import documents as written
 from sfumato.errors import InputError
-from sfumato.release import gate
-from sfumato.release.checks import Folder, by_version, certificates, demand
-from sfumato.release.reading import read_tensors
+from sfumato.release.files import gate
+from sfumato.release.files.checks import Folder, by_version, certificates, demand
+from sfumato.release.files.reading import read_tensors
 
 
 def contents(release: Folder) -> str:

@@ -27,15 +27,15 @@ from torch.nn.functional import cross_entropy
 
 from sfumato.accounting.budget import Budget
 from sfumato.accounting.calibrate import most_times
-from sfumato.accounting.paper import topagg
+from sfumato.accounting.claims import topagg
 from sfumato.classify.features import NAMES
 from sfumato.classify.networks import NETWORKS, Architecture, Network, build
+from sfumato.engine.dpsgd import GRADIENT, Descent, descend
+from sfumato.engine.gradients.clipping import Clip, Flat, TopK
 from sfumato.evaluate.features import fingerprint
-from sfumato.measure.clipping import Clip, Flat, TopK
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan, within
 from sfumato.run.run import Run
-from sfumato.train.dpsgd import GRADIENT, Descent, descend
 from sfumato.types import DataSpec
 
 LEAST = 0.3  # noise over sensitivity; below it no step is worth its cost, and accountants lose their footing

@@ -95,8 +95,8 @@ class Public(nn.Module):
 
 def public_features(name: str, weights: str | Path | None = None) -> Public:
     """The named network, filled from its file."""
-    from sfumato.evaluate import efficientnet, inception
-    from sfumato.evaluate.weights import efficientnet_file, fill, inception_file
+    from sfumato.networks.pretrained import efficientnet, inception
+    from sfumato.networks.pretrained.weights import efficientnet_file, fill, inception_file
 
     if name == "inception":
         return Public(fill(inception.InceptionV3(), inception_file(weights)), inception.prepare, 2048)

@@ -20,15 +20,15 @@ import torch
 from sfumato.classify.features import NAMES
 from sfumato.classify.networks import NETWORKS, Architecture, Network, build
 from sfumato.errors import InputError
-from sfumato.release import schema
-from sfumato.release.bundle import appearing, ensure_free, must_verify
-from sfumato.release.content import text_problem
-from sfumato.release.gate import Gate, Public, Rule, json_rule, rule, tensor_rule
-from sfumato.release.hashes import HASHES, SIGNATURE
-from sfumato.release.names import public_command
-from sfumato.release.reading import read_statement, read_tensors
-from sfumato.release.seal import seal, signing_key
-from sfumato.release.statement import to_markdown
+from sfumato.release.files import schema
+from sfumato.release.files.bundle import appearing, ensure_free, must_verify
+from sfumato.release.files.content import text_problem
+from sfumato.release.files.gate import Gate, Public, Rule, json_rule, rule, tensor_rule
+from sfumato.release.files.hashes import HASHES, SIGNATURE
+from sfumato.release.files.names import public_command
+from sfumato.release.files.reading import read_statement, read_tensors
+from sfumato.release.files.seal import seal, signing_key
+from sfumato.release.statement.statement import to_markdown
 
 FORMAT = "sfumato-classifier/1"
 CONFIG = "config.json"
@@ -135,7 +135,7 @@ class TrainedClassifier:
 
 def documents(statement: dict[str, Any]) -> dict[str, str]:
     """Names and texts of PRIVACY.md and README.md."""
-    from sfumato.release.render import render_text
+    from sfumato.release.documents.render import render_text
 
     return {"PRIVACY.md": to_markdown(statement), "README.md": render_text("classifier.md.j2", s=statement)}
 

@@ -12,8 +12,8 @@ from sfumato.classify.classifier import Classifier
 from sfumato.classify.release import TrainedClassifier
 from sfumato.classify.train import accuracy, plan_for, saved_before, train_classifier
 from sfumato.errors import InputError
+from sfumato.flow.request import Request, absolute, shown
 from sfumato.methods.settings import parse
-from sfumato.request import Request, absolute, shown
 
 if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
@@ -37,7 +37,7 @@ def carry_out(
     request: Request, test: PublicImages | None = None, progress: Silent | None = None
 ) -> tuple[TrainedClassifier, float | None]:
     """Train as requested; a stopped run can be taken up by `resume`. With `test`, the accuracy there too."""
-    from sfumato.run.job import Job, unless_refused
+    from sfumato.ledger.job import Job, unless_refused
 
     _check(request)
     with request.load(shown(progress)) as box:
@@ -55,7 +55,7 @@ def resume(
     run: str, test: PublicImages | None = None, progress: Silent | None = None
 ) -> tuple[Request, TrainedClassifier, float | None]:
     """Take up a stopped run where its checkpoint stands, under the same reservation."""
-    from sfumato.run.job import Job
+    from sfumato.ledger.job import Job
 
     job = Job.find(run)
     try:
@@ -132,8 +132,8 @@ def command(request: Request) -> str:
 
 def _check(request: Request) -> None:
     """All that can be refused without reading the data is refused first."""
-    from sfumato.release.bundle import ensure_free
-    from sfumato.release.sign import check_signer, read_key
+    from sfumato.release.files.bundle import ensure_free
+    from sfumato.release.files.sign import check_signer, read_key
     from sfumato.run.run import pick_device
 
     make_budget(request.epsilon, request.delta, request.relation, request.unit)

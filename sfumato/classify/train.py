@@ -17,8 +17,8 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
+    from sfumato.ledger.job import Job
     from sfumato.privacy.plan import Plan
-    from sfumato.run.job import Job
     from sfumato.run.run import Run
 
 RELEASED = ["the weights of the classifier"]
@@ -51,12 +51,12 @@ def train_classifier(
     from sfumato.api import audit_first
     from sfumato.data import load
     from sfumato.data.private import PrivateImages
+    from sfumato.ledger.job import Job
+    from sfumato.ledger.reservation import charged, costly
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.ledger import Ledger
-    from sfumato.release.bundle import ensure_free
-    from sfumato.release.sign import read_key
-    from sfumato.run.charged import charged, costly
-    from sfumato.run.job import Job
+    from sfumato.privacy.odometer import Ledger
+    from sfumato.release.files.bundle import ensure_free
+    from sfumato.release.files.sign import read_key
     from sfumato.run.run import Run
 
     box = data if isinstance(data, PrivateImages) else load(data)
@@ -90,7 +90,7 @@ def train_classifier(
 def rehearsed(classifier: Classifier, plan: Plan, run: Run, **writing: Any) -> None:
     """Try all that training needs on made-up records, down to the files, before anything is reserved."""
     from sfumato.api import passed
-    from sfumato.run.rehearsal import elsewhere, rehearse
+    from sfumato.flow.rehearsal import elsewhere, rehearse
 
     def after(stage: Any, network: Network, run: Run) -> None:
         with elsewhere() as folder:
@@ -135,7 +135,7 @@ def state(
 
 def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) -> TrainedClassifier | None:
     """The classifier that a resumed run wrote just before it was stopped, if it got so far."""
-    from sfumato.run.charged import open_accounts
+    from sfumato.ledger.reservation import open_accounts
 
     for part in out.absolute().parent.glob(f".{out.name}.*.part"):
         shutil.rmtree(part, ignore_errors=True)

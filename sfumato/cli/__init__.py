@@ -1,4 +1,4 @@
-"""The command line: one file a verb. Everything it does goes through `sfumato.api` and `sfumato.request`."""
+"""The command line: one file a verb. Everything it does goes through `sfumato.api` and `sfumato.flow.request`."""
 
 from __future__ import annotations
 

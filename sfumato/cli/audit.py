@@ -103,7 +103,7 @@ def _show_gallery(out: Console, rows: list[dict[str, Any]]) -> None:
 
 def _asked(context: typer.Context, settings: dict[str, str]) -> dict[str, Any]:
     """The options as typed, with what a recipe says where they were not."""
-    from sfumato import request
+    from sfumato.flow import request
 
     given = options.given(context)
     asked = request.typed(context.params, given, settings)
@@ -115,7 +115,8 @@ def _asked(context: typer.Context, settings: dict[str, str]) -> dict[str, Any]:
 
 
 def _method(asked: dict[str, Any]) -> Answer:
-    from sfumato import api, request
+    from sfumato import api
+    from sfumato.flow import request
 
     name = asked["method"]
     picture = asked["picture"]

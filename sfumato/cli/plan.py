@@ -14,7 +14,7 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sfumato.request import Request
+    from sfumato.flow.request import Request
 
 MOST_RECORDS = 10**12
 MOST_CLASSES = 10_000
@@ -54,7 +54,8 @@ def plan(
     Give --data DATA, or describe data that need not exist with --records, --shape and --classes; a recipe describes
     its own.
     """
-    from sfumato import api, request
+    from sfumato import api
+    from sfumato.flow import request
 
     typed = request.typed(context.params, options.given(context), options.settings(set))
     asked = _request(typed)
@@ -77,7 +78,7 @@ def plan(
 
 
 def _request(typed: dict[str, Any]) -> Request:
-    from sfumato.request import Request
+    from sfumato.flow.request import Request
 
     for name, what in (("method", "--method NAME"), ("epsilon", "--epsilon E")):
         if typed[name] is None:

@@ -16,7 +16,7 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sfumato.request import Request
+    from sfumato.flow.request import Request
 
 Data = Annotated[
     str | None,
@@ -87,7 +87,7 @@ def synthesize(
     json: options.Json = False,
 ) -> Answer:
     """Learn a generator from private images within a budget and write a release folder."""
-    from sfumato import request
+    from sfumato.flow import request
 
     if resume is not None:
         _alone(options.given(context))
@@ -139,7 +139,7 @@ def _show_unsound(out: Console, found: dict[str, Any]) -> None:
 
 def _request(typed: dict[str, Any], unit: str | None) -> Request:
     """The request as typed; its fields bear the names of the options."""
-    from sfumato.request import Request
+    from sfumato.flow.request import Request
 
     for name, what in (("data", "DATA"), ("method", "--method NAME"), ("epsilon", "--epsilon E")):
         if typed[name] is None:

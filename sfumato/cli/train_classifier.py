@@ -17,7 +17,7 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sfumato.request import Request
+    from sfumato.flow.request import Request
 
 Network = Annotated[
     str | None,
@@ -85,7 +85,7 @@ def _alone(given: list[str]) -> None:
 def _request(typed: dict[str, Any], given: list[str], settings: dict[str, str], unit: str | None) -> Request:
     """The request as typed, with the settings and the budget of a recipe where they were not."""
     from sfumato import api
-    from sfumato.request import Request
+    from sfumato.flow.request import Request
 
     if typed["recipe"] is not None:
         made = api.classifier_recipe(typed["recipe"])

@@ -51,7 +51,8 @@ def tune(
     json: options.Json = False,
 ) -> Answer:
     """Try settings on public or made-up images for free; on private ones only as a planned, charged selection."""
-    from sfumato import api, request
+    from sfumato import api
+    from sfumato.flow import request
 
     if law not in LAWS:
         raise InputError(f"Expected --law as geometric or logarithmic, found '{law}'.")

@@ -67,7 +67,7 @@ def _check(folders: Sequence[str | Path], out: str | Path) -> list[Path]:
 
 def _row(number: int, folder: Path) -> dict[str, Any]:
     """What the statement of a release says, and its evaluation."""
-    from sfumato.release.reading import read_statement
+    from sfumato.release.files.reading import read_statement
 
     statement = read_statement(folder)
     given = statement["guarantee"]

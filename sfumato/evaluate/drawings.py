@@ -155,7 +155,7 @@ def short(name: str, most: int) -> str:
 
 def trade_svg(rows: Sequence[Mapping[str, Any]], real: float | None) -> Markup:
     """Accuracy against epsilon; a row that is not comparable is hollow. `rows` have a number, epsilon and accuracy."""
-    from sfumato.release.numbers import epsilon
+    from sfumato.release.statement.numbers import epsilon
 
     spent = [float(row["epsilon"]) for row in rows]
     low = min(spent) / 1.8

@@ -88,8 +88,8 @@ def classifier_space(network: nn.Module, shape: tuple[int, int, int], device: st
 
 def public_network(name: str, weights: str | Path | None = None, device: str = "cpu") -> Space:
     """A network trained on public images, from its weight file."""
-    from sfumato.evaluate import efficientnet, inception
-    from sfumato.evaluate.weights import efficientnet_file, fill, inception_file
+    from sfumato.networks.pretrained import efficientnet, inception
+    from sfumato.networks.pretrained.weights import efficientnet_file, fill, inception_file
 
     if name == "inception":
         network = inception.InceptionV3()

@@ -141,10 +141,10 @@ def _cross(
     finish: Finish,
 ) -> dict[str, Any]:
     """Reserve, cross once, write, commit, as every run does; but so short a run cannot be resumed."""
+    from sfumato.ledger.job import Job
+    from sfumato.ledger.reservation import charged, costly
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.ledger import Ledger
-    from sfumato.run.charged import charged, costly
-    from sfumato.run.job import Job
+    from sfumato.privacy.odometer import Ledger
 
     if costly(box.spec, ledger):
         _rehearsed(plan, query, device, finish)
@@ -164,7 +164,7 @@ def _cross(
 
 def _rehearsed(plan: Plan, query: BoundedSum, device: str, finish: Finish) -> None:
     """Ask the same question of made-up records, and write what comes of it somewhere else, before it costs."""
-    from sfumato.run.rehearsal import Stage, elsewhere, trying
+    from sfumato.flow.rehearsal import Stage, elsewhere, trying
     from sfumato.run.run import Run
 
     run = Run(device=device)
@@ -226,10 +226,11 @@ def _hash(statement: dict[str, Any]) -> str:
 
 def _write(place: Path, found: dict[str, Any], statement: dict[str, Any]) -> dict[str, Any]:
     """Through an export gate with a list of its own; the folder appears whole or not at all."""
-    from sfumato.release import schema, to_markdown
-    from sfumato.release.bundle import appearing
-    from sfumato.release.content import text_problem
-    from sfumato.release.gate import json_rule, rule
+    from sfumato.release import to_markdown
+    from sfumato.release.files import schema
+    from sfumato.release.files.bundle import appearing
+    from sfumato.release.files.content import text_problem
+    from sfumato.release.files.gate import json_rule, rule
 
     rules = (
         json_rule("accuracy.json", schema.ACCURACY),

@@ -77,7 +77,7 @@ def open_real(
     `test` names a set of its own; otherwise the test split of `data` is read. `groups` is a column of the test set's
     metadata, or one name for each test image.
     """
-    from sfumato.privacy.charge import account_name
+    from sfumato.ledger.charge import account_name
 
     options = {"label": label, "progress": progress} | fitting(like)
     with _opened(data, split=split, **options) as box:
@@ -189,7 +189,7 @@ def _groups(groups: Any, count: int, read: Callable[[str], AbstractContextManage
 
 def counts_path(ledger: str | Path | None = None) -> Path:
     """The file of access counts, in the folder of the ledger."""
-    from sfumato.privacy.accounts import default_path
+    from sfumato.ledger.store import default_path
 
     return Path(ledger or default_path()).expanduser().parent / COUNTS
 

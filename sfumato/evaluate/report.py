@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError
-from sfumato.evaluate import sentences as words
+from sfumato.evaluate import wording as words
 from sfumato.evaluate.drawings import MOST_NAMED, TONES, confusion_svg, roc_svg, shares_of
 from sfumato.evaluate.results import Report
-from sfumato.release.curve import curve_svg
-from sfumato.release.numbers import epsilon, one_in, show
+from sfumato.release.statement.curve import curve_svg
+from sfumato.release.statement.numbers import epsilon, one_in, show
 
 if TYPE_CHECKING:
     from jinja2 import Environment

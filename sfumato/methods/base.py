@@ -12,7 +12,7 @@ from sfumato.data.labels import LabelPrior
 if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
-    from sfumato.generators.base import Generator
+    from sfumato.networks.generator import Generator
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.plan import Plan
     from sfumato.release import Release

@@ -14,7 +14,7 @@ TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0":
 def parse(cls: type[Method], given: Mapping[str, str]) -> dict[str, Any]:
     """Each value as its field's type.
 
-    >>> from sfumato.methods.dp_merf import DPMERF
+    >>> from sfumato.methods.embedding.dp_merf import DPMERF
     >>> parse(DPMERF, {"features": "500", "bandwidth": "0.5"})
     {'features': 500, 'bandwidth': 0.5}
     """

@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 
 from sfumato.data.private import PrivateImages
-from sfumato.privacy.held import Held, Recipe
 from sfumato.privacy.inside import Inside, Query
-from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.noise import NoiseFacts
+from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.partitions import Held, Recipe
 from sfumato.privacy.plan import Plan
 from sfumato.types import DataSpec
 

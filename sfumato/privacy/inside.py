@@ -15,10 +15,10 @@ from sfumato.data.private import PrivateImages, Records, records
 from sfumato.errors import OverBudget
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import Bound, BoundedSum, Summed
-from sfumato.privacy.held import Held, Parts, PartSum, Recipe, hide, inside
-from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.noise import Noise
+from sfumato.privacy.odometer import Ledger
 from sfumato.privacy.pages import BLANK, Pages
+from sfumato.privacy.partitions import Held, Parts, PartSum, Recipe, hide, inside
 from sfumato.privacy.plan import Crossing
 from sfumato.privacy.ranks import Alone, Ranks
 from sfumato.privacy.samplers import Everyone

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sfumato.release.bundle import Release, ensure_free, save_images
-from sfumato.release.gate import Gate, Public, check
-from sfumato.release.pictures import FORMATS, check_format, read_images, write_images
-from sfumato.release.sign import make_key
-from sfumato.release.statement import make_statement, restated, to_markdown
-from sfumato.release.verify import Verdict, verify
+from sfumato.release.documents.pictures import FORMATS, check_format, read_images, write_images
+from sfumato.release.files.bundle import Release, ensure_free, save_images
+from sfumato.release.files.gate import Gate, Public, check
+from sfumato.release.files.sign import make_key
+from sfumato.release.files.verify import Verdict, verify
+from sfumato.release.statement.statement import make_statement, restated, to_markdown
 
 __all__ = [
     "FORMATS",

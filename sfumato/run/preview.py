@@ -21,7 +21,7 @@ from sfumato.errors import InputError
 from sfumato.types import DataSpec
 
 if TYPE_CHECKING:
-    from sfumato.generators.base import Generator
+    from sfumato.networks.generator import Generator
     from sfumato.run.run import Run
 
 PICTURE = "strip.png"
@@ -65,7 +65,7 @@ class Moments:
 
 def read_moments(folder: Path) -> Moments | None:
     """The moments of a release folder, where it has them."""
-    from sfumato.release.pictures import decode_one
+    from sfumato.release.documents.pictures import decode_one
 
     if not (folder / PICTURE).exists() and not (folder / FACTS).exists():
         return None
@@ -144,7 +144,7 @@ class Strip:
         """Put the latest grid into the folder of the run, if it is new; called right after a checkpoint."""
         if self.run.folder is None or not self.run.ranks.first or not self.waiting:
             return
-        from sfumato.release.pictures import png
+        from sfumato.release.documents.pictures import png
         from sfumato.run.checkpoint import replace
 
         self._shown = len(self.grids)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import torch
 
 from sfumato.errors import AuditFailed, InputError, Interrupted
-from sfumato.privacy.held import Held, inside
+from sfumato.privacy.partitions import Held, inside
 from sfumato.privacy.ranks import Alone
 from sfumato.run import checkpoint
 from sfumato.run.progress import Silent, Throttle

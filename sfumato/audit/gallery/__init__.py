@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from sfumato.audit.bounds import SIGNIFICANCE
 from sfumato.audit.check import check
-from sfumato.audit.examine import examine
+from sfumato.audit.checks.run_checks import examine
 from sfumato.audit.gallery import data, gradients, leaks, noises, runs, sampling, together, votes
 from sfumato.audit.gallery.common import Bug
-from sfumato.audit.subject import Finding, Subject
+from sfumato.audit.games.bounds import SIGNIFICANCE
+from sfumato.audit.recording.subject import Finding, Subject
 
 __all__ = ["BUGS", "Bug", "control_alarms", "look", "run"]
 

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from sfumato.accounting.budget import Budget, Relation
-from sfumato.audit.subject import Array, Pair, Random, Subject
+from sfumato.audit.recording.subject import Array, Pair, Random, Subject
 from sfumato.methods.base import Method
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.bounds import Bound
-from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.mechanisms import Gaussian
+from sfumato.privacy.odometer import Ledger
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.types import DataSpec
 

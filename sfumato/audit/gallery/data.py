@@ -11,7 +11,7 @@ from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
 from sfumato.audit.gallery.common import Bug, change, noise, normal_batch
-from sfumato.audit.subject import Array, Pair, Random, Rows, Subject
+from sfumato.audit.recording.subject import Array, Pair, Random, Rows, Subject
 
 
 def scaling(bug: bool) -> Subject:

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.audit.gallery.common import SPEC, add_noise, declared, ledger, noise, vector_pairs
-from sfumato.audit.gradients import jacobian
-from sfumato.audit.subject import Array, Rows, Subject
+from sfumato.audit.recording.gradients import jacobian
+from sfumato.audit.recording.subject import Array, Rows, Subject
 from sfumato.data.private import PrivateImages, Records
-from sfumato.measure.clipping import Clip, Flat
-from sfumato.measure.gradients import ClippedGradient, Loss, per_example
+from sfumato.engine.gradients.clipping import Clip, Flat
+from sfumato.engine.gradients.per_example import ClippedGradient, Loss, per_example
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Summed
 from sfumato.privacy.plan import Crossing, crossing

@@ -25,11 +25,11 @@ from sfumato.audit.gallery.engine import (
     total,
     untried,
 )
-from sfumato.audit.subject import Array, Pair, Random, Subject
-from sfumato.measure.clipping import Clip, TopK
-from sfumato.measure.gradients import per_example
+from sfumato.audit.recording.subject import Array, Pair, Random, Subject
+from sfumato.engine.dpsgd import Descent, release_into
+from sfumato.engine.gradients.clipping import Clip, TopK
+from sfumato.engine.gradients.per_example import per_example
 from sfumato.privacy.bounds import Bound
-from sfumato.train.dpsgd import Descent, release_into
 
 BOUND = Bound(1.0)
 # records that are looked at one by one, and of a step

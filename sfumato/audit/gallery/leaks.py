@@ -17,8 +17,8 @@ from torch import Tensor
 
 from sfumato.accounting.budget import Budget
 from sfumato.audit.gallery.common import Bug
-from sfumato.generators.fixed import FixedSet
 from sfumato.methods.base import Method
+from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Plan, crossing, within

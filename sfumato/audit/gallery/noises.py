@@ -12,8 +12,8 @@ from sfumato.audit.gallery import engine
 from sfumato.audit.gallery.common import Bug, add_noise, clipped, declared, vector_pairs
 from sfumato.audit.gallery.topagg import CROSSING, SIGMA, add_votes_noise, tally, voting
 from sfumato.audit.gallery.topagg import D as WIDTH
-from sfumato.audit.subject import Array, Subject
-from sfumato.measure.gradients import ClippedGradient
+from sfumato.audit.recording.subject import Array, Subject
+from sfumato.engine.gradients.per_example import ClippedGradient
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.mechanisms import DiscreteGaussian, Gaussian

@@ -11,17 +11,17 @@ from torch import Tensor, nn
 
 from sfumato.accounting.budget import Budget
 from sfumato.audit.gallery.common import Bug
-from sfumato.chance import drawing, record_keys, uniform
-from sfumato.generators.fixed import FixedSet
-from sfumato.measure.critics import Critics
-from sfumato.measure.teachers import Stacked
-from sfumato.measure.votes import TopK
+from sfumato.engine.dpsgd import Descent, descend
+from sfumato.engine.teachers.critics import Critics
+from sfumato.engine.teachers.stacked import Stacked
 from sfumato.methods.base import Method
+from sfumato.methods.teachers.votes import TopK
+from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.held import PartSum
+from sfumato.privacy.partitions import PartSum
 from sfumato.privacy.plan import Crossing, Plan, crossing, within
+from sfumato.record_rng import drawing, record_keys, uniform
 from sfumato.run.run import Run
-from sfumato.train.dpsgd import Descent, descend
 from sfumato.types import DataSpec
 
 STEPS = 8

@@ -14,9 +14,9 @@ from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
 from sfumato.audit.gallery import engine
 from sfumato.audit.gallery.common import Bug, add_noise, ledger, noise
-from sfumato.audit.subject import Array, Inclusion, Subject
-from sfumato.audit.watch import Counting
-from sfumato.measure.gradients import ClippedGradient
+from sfumato.audit.recording.recording_barrier import Counting
+from sfumato.audit.recording.subject import Array, Inclusion, Subject
+from sfumato.engine.gradients.per_example import ClippedGradient
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.mechanisms import Gaussian
 from sfumato.privacy.plan import crossing

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from sfumato.audit.gallery.common import Bug
 from sfumato.audit.gallery.runs import STEPS, Planned
-from sfumato.generators.fixed import FixedSet
-from sfumato.measure.gradients import bound_for
+from sfumato.engine.gradients.per_example import bound_for
 from sfumato.methods.base import Method
+from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, crossing

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
-from sfumato.audit.bounds import Curve, curve_of
 from sfumato.audit.gallery.common import KINDS, SPEC, ledger, noise, record
-from sfumato.audit.subject import Array, Pair, Random, Subject
-from sfumato.audit.watch import made_up
-from sfumato.measure.votes import TopK
+from sfumato.audit.games.bounds import Curve, curve_of
+from sfumato.audit.recording.recording_barrier import made_up
+from sfumato.audit.recording.subject import Array, Pair, Random, Subject
+from sfumato.methods.teachers.votes import TopK
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.held import Held, Parts, PartSum, hide, inside
-from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.partitions import Held, Parts, PartSum, hide, inside
 from sfumato.privacy.plan import Crossing, crossing
 
 D = 32

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
-from sfumato.audit.endtoend import PartitionCanary
 from sfumato.audit.gallery.common import SPEC, Bug, ledger
 from sfumato.audit.gallery.topagg import (
     BALLOT,
@@ -31,14 +30,15 @@ from sfumato.audit.gallery.topagg import (
     teachers,
     voting,
 )
-from sfumato.audit.replay import answered, members
-from sfumato.audit.subject import Array, Pair, Random, Subject
-from sfumato.audit.watch import Counting, Made, made_up
-from sfumato.measure.critics import Critics
-from sfumato.measure.votes import TopK, largest
+from sfumato.audit.games.endtoend import PartitionCanary
+from sfumato.audit.recording.recording_barrier import Counting, Made, made_up
+from sfumato.audit.recording.replay import answered, members
+from sfumato.audit.recording.subject import Array, Pair, Random, Subject
+from sfumato.engine.teachers.critics import Critics
+from sfumato.methods.teachers.votes import TopK, largest
 from sfumato.privacy.barrier import behind
-from sfumato.privacy.held import Parts, PartSum, inside
-from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.partitions import Parts, PartSum, inside
 from sfumato.privacy.plan import Crossing, crossing
 
 

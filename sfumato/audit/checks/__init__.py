@@ -1,0 +1,1 @@
+"""Level 0: checks that need no luck."""

@@ -1,0 +1,225 @@
+"""Level 0, by chance: noise on zero input, who takes part, and the support of the output.
+
+Each test has a false-alarm rate of at most 1e-6, so that they can run before every run for years.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import ndtr
+
+from sfumato.audit.games.bounds import rate_at_least, rate_at_most
+from sfumato.audit.recording.subject import Array, Finding, Inclusion, Random, Subject
+
+RARE = 1e-6
+NUMBERS = 400_000  # noise values looked at
+WIDE = 20_000  # coordinates from which on fewer releases will do
+WINDOW = 200  # events in which appearances are counted, where an epoch is longer
+LAGS = 3  # events apart that are compared
+CORRELATED = 2**20  # values whose every distance is looked at
+
+
+def zero_input(subject: Subject, count: int | None = None) -> list[Array]:
+    """Releases of inputs without a signal: nothing but noise, one row a release, for each such input."""
+    assert subject.release is not None
+    made = []
+    for data in subject.nothing:
+        first = subject.release(data)
+        fewest = 24 if first.size <= WIDE else 6
+        wanted = count or int(np.clip(NUMBERS // max(1, first.size) // len(subject.nothing), fewest, 600))
+        made.append(np.stack([first.ravel(), *(subject.release(data).ravel() for _ in range(wanted - 1))]))
+    return made
+
+
+def calibration(subject: Subject, random: Random) -> list[Finding]:
+    """Scale, law, coverage, independence and support of the noise."""
+    if subject.release is None or subject.sigma is None or not subject.nothing:
+        return []
+    found: list[Finding] = []
+    for noise in zero_input(subject):
+        found += [_scale(noise, subject), _coverage(noise, subject), _law(noise, subject)]
+        if not subject.discrete or subject.sigma > 0.7:  # sums of rarer noise are far from normal
+            found.append(_repeats(noise))
+        if subject.grid:
+            found.append(_on_grid(noise, subject.grid))
+    return sorted(found, key=lambda f: f.ok)
+
+
+def moments(sigma: float, discrete: bool) -> tuple[float, float]:
+    """Second and fourth moment of the noise: those of the discrete Gaussian are not quite those of its parameter."""
+    if not discrete or sigma > 10:
+        return sigma**2, 3 * sigma**4
+    y = np.arange(-int(20 * sigma) - 10, int(20 * sigma) + 11, dtype=np.float64)
+    mass = np.exp(-(y**2) / (2 * sigma**2))
+    return float((mass * y**2).sum() / mass.sum()), float((mass * y**4).sum() / mass.sum())
+
+
+def _tails(total: float, degrees: int) -> float:
+    return float(2 * min(stats.chi2.sf(total, degrees), stats.chi2.cdf(total, degrees)))
+
+
+def _scale(noise: Array, subject: Subject) -> Finding:
+    assert subject.sigma is not None
+    second, fourth = moments(subject.sigma, subject.discrete)
+    total = float((noise**2).sum())
+    z = (total - noise.size * second) / np.sqrt(noise.size * (fourth - second**2))
+    p = float(2 * stats.norm.sf(abs(z))) if subject.discrete else _tails(total / second, noise.size)
+    said = f"standard deviation {np.sqrt(total / noise.size):.4g} in {noise.size} values, declared {second**0.5:.4g}"
+    return Finding("noise scale", 0, p > (RARE / 100 if subject.discrete else RARE), said)
+
+
+def _coverage(noise: Array, subject: Subject) -> Finding:
+    assert subject.sigma is not None
+    steps, width = noise.shape
+    bare = int((noise == 0).all(0).sum())
+    if subject.discrete and bare:  # rare noise may be absent by chance
+        y = np.arange(-int(20 * subject.sigma) - 10, int(20 * subject.sigma) + 11)
+        nothing = 1 / float(np.exp(-(y**2) / (2 * subject.sigma**2)).sum())
+        bare = bare if width * nothing**steps < RARE / 10 else 0
+    least = stats.chi2.isf(1 - RARE / 10 / width, steps)
+    low = 0 if subject.discrete else int(((noise**2).sum(0) / subject.sigma**2 < least).sum())
+    said = f"{bare} of {width} coordinates carry no noise" if bare else f"{low} of {width} coordinates carry too little"
+    return Finding("noise coverage", 0, not bare and not low, said)
+
+
+def _law(noise: Array, subject: Subject) -> Finding:
+    flat = noise.ravel()
+    assert subject.sigma is not None
+    if subject.discrete:
+        return _whole_numbers(flat, subject.sigma)
+    found = stats.kstest(flat, lambda x: ndtr(x / subject.sigma), method="asymp")
+    said = f"distance {found.statistic:.4f} from a Gaussian, p = {found.pvalue:.2g}"
+    return Finding("noise law", 0, bool(found.pvalue > RARE), said)
+
+
+def _whole_numbers(flat: Array, sigma: float) -> Finding:
+    y = np.arange(-int(12 * sigma) - 8, int(12 * sigma) + 9)
+    mass = np.exp(-(y**2) / (2 * sigma**2))
+    expected = mass / mass.sum() * len(flat)
+    seen = (
+        np.array([Counter(flat.tolist()).get(float(v), 0) for v in y])
+        if len(y) < 50
+        else np.histogram(flat, np.append(y, y[-1] + 1) - 0.5)[0]
+    )
+    if seen.sum() != len(flat):
+        return Finding("noise law", 0, False, f"{len(flat) - seen.sum()} values are no whole numbers near zero")
+    p = _cells(*_merged(seen, expected, 10.0))
+    return Finding("noise law", 0, p > RARE, f"chi-square against the discrete Gaussian, p = {p:.2g}")
+
+
+def _merged(seen: NDArray, expected: Array, least: float) -> tuple[Array, Array]:
+    """Neighbouring cells joined until each is expected to hold enough."""
+    cells = np.minimum(np.cumsum(expected) // least, expected.sum() // least - 1).astype(int)
+    return np.bincount(cells, seen), np.bincount(cells, expected)
+
+
+def _cells(seen: Array, expected: Array) -> float:
+    used = expected > 0
+    total = float(((seen[used] - expected[used]) ** 2 / expected[used]).sum())
+    return float(stats.chi2.sf(total, max(1, int(used.sum()) - 1)))
+
+
+def _repeats(noise: Array) -> Finding:
+    """Noise used twice, by any step, class or rank: the correlation at every distance, by one Fourier transform."""
+    flat = noise.ravel()[:CORRELATED] - noise.mean()
+    n = 1 << (2 * len(flat) - 1).bit_length()
+    power = np.abs(np.fft.rfft(flat, n)) ** 2
+    lags = np.arange(1, max(2, len(flat) - 1000) if len(flat) > 2000 else len(flat) // 2)
+    products = np.fft.irfft(power, n)[lags] / max(float(flat.var()), 1e-300)
+    z = np.abs(products) / np.sqrt(len(flat) - lags)
+    worst = int(z.argmax())
+    ok = bool(2 * stats.norm.sf(z[worst]) * len(lags) > RARE / 10)
+    r = products[worst] / (len(flat) - lags[worst])
+    step, place = divmod(int(lags[worst]), noise.shape[1])
+    return Finding(
+        "noise correlation", 0, ok, f"largest correlation {r:.3f}, {step} steps and {place} coordinates apart"
+    )
+
+
+def _on_grid(noise: Array, grid: float) -> Finding:
+    off = int((np.rint(noise / grid) * grid != noise).sum())
+    return Finding("noise support", 0, off == 0, f"{off} of {noise.size} values are off the public grid of {grid:g}")
+
+
+def inclusion(subject: Subject, random: Random) -> list[Finding]:
+    """The law of who takes part: how many, how often in an epoch, and whether one event tells of the next."""
+    who = subject.inclusion
+    if who is None:
+        return []
+    epoch = max(2, min(round(1 / who.rate), WINDOW))
+    events = max(120, 6 * epoch) if who.law == "poisson" else max(4000, 40 * epoch)
+    drawn = list(who.draw(events))
+    found = [_average(who, drawn), _together(who, drawn)]
+    if who.law == "poisson":
+        found += [_sizes(who, drawn), _epochs(who, drawn, epoch)]
+    return sorted(found, key=lambda f: f.ok)
+
+
+def _average(who: Inclusion, drawn: list[NDArray]) -> Finding:
+    total = sum(map(len, drawn))
+    trials = len(drawn) * who.units
+    if who.law == "one":
+        return Finding("inclusion rate", 0, all(len(d) == 1 for d in drawn), "one member an event")
+    p = stats.binomtest(total, trials, who.rate).pvalue
+    return Finding("inclusion rate", 0, bool(p > RARE), f"rate {total / trials:.5f}, claimed {who.rate:.5f}")
+
+
+def _sizes(who: Inclusion, drawn: list[NDArray]) -> Finding:
+    variance = who.units * who.rate * (1 - who.rate)
+    total = sum((len(d) - who.units * who.rate) ** 2 for d in drawn) / variance
+    said = f"sizes vary {total / len(drawn):.3f} times as much as binomial ones"
+    # Sizes are nearly normal only where they are large; the kurtosis of a binomial widens the test where not.
+    width = np.sqrt(len(drawn) * (2 + 1 / variance))
+    ok = _tails(total, len(drawn)) > RARE or bool(2 * stats.norm.sf(abs(total - len(drawn)) / width) > RARE)
+    return Finding("inclusion sizes", 0, ok, said)
+
+
+def _epochs(who: Inclusion, drawn: list[NDArray], epoch: int) -> Finding:
+    seen = np.zeros(3)
+    for start in range(0, len(drawn) - epoch + 1, epoch):
+        times = np.bincount(np.concatenate(drawn[start : start + epoch]).astype(int), minlength=who.units)
+        seen += np.bincount(np.minimum(times, 2), minlength=3)
+    law = stats.binom.pmf([0, 1], epoch, who.rate)
+    expected = seen.sum() * np.array([*law, 1 - law.sum()])
+    p = _cells(seen, expected)
+    shares = ", ".join(f"{s / seen.sum():.3f}" for s in seen)
+    said = f"0, 1 and 2+ appearances an epoch in shares {shares}; Poisson sampling has {law[0]:.3f}, {law[1]:.3f}, ..."
+    return Finding("inclusion epochs", 0, p > RARE, said)
+
+
+def _together(who: Inclusion, drawn: list[NDArray]) -> Finding:
+    """Of two events near each other, members of both: independence has rate squared."""
+    pairs = [
+        pair for lag in range(1, LAGS + 1) for pair in zip(drawn[:: LAGS + 1], drawn[lag :: LAGS + 1], strict=False)
+    ]
+    both = sum(len(np.intersect1d(a, b)) for a, b in pairs)
+    trials, rate = (len(pairs) * who.units, who.rate**2) if who.law == "poisson" else (len(pairs), who.rate)
+    p = stats.binomtest(both, trials, rate).pvalue
+    said = f"events near each other share {both} members, {trials * rate:.1f} expected if drawn apart"
+    return Finding("inclusion independence", 0, bool(p > RARE), said)
+
+
+def support(subject: Subject, random: Random, draws: int = 4000) -> Finding | None:
+    """An outcome that is common on one input and unheard of on its neighbour, chosen on a held-out half."""
+    if subject.outcomes is None or subject.pairs is None or subject.epsilon is None:
+        return None
+    worst = -np.inf
+    said = ""
+    pairs = list(subject.pairs(random))
+    for pair in pairs:
+        for one, two in ((pair.one, pair.two), (pair.two, pair.one)):
+            a, b = (Counter(subject.outcomes(data, draws // 2)) for data in (one, two))
+            event = max(a, key=lambda o: a[o] / (b[o] + 1))
+            hits, rare = (Counter(subject.outcomes(data, draws // 2))[event] for data in (one, two))
+            alpha = RARE / 4 / len(pairs)
+            above = rate_at_least(hits, draws // 2, alpha) - subject.delta
+            least = np.log(max(above, 1e-300) / rate_at_most(rare, draws // 2, alpha))
+            if least > worst:
+                worst = least
+                said = f"an outcome seen {hits} times in {draws // 2} on one input and {rare} on its neighbour"
+    said += f": epsilon at least {max(worst, 0):.3g}, claimed {subject.epsilon:.3g}"
+    return Finding("output support", 0, worst <= subject.epsilon, said)

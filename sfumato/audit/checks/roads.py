@@ -1,0 +1,70 @@
+"""Whether the code of a method names a road around the barrier: imports that only the private side has a use for."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from sfumato.audit.recording.subject import Finding
+
+FAMILIES = ("sfumato.methods", "sfumato.train", "sfumato.measure", "sfumato.networks", "sfumato.classify")
+# The door into a box, what lies behind a barrier or a handle, the source of noise, and the process' own memory.
+ROADS = (
+    "sfumato.data.private.records",
+    "sfumato.privacy.partitions.inside",
+    "sfumato.privacy.partitions.Parts",
+    "sfumato.privacy.barrier.behind",
+    "sfumato.privacy.barrier._BEHIND",
+    "sfumato.privacy.inside",
+    "sfumato.privacy.noise",
+    "sfumato.privacy.secret_choices",
+    "gc",
+)
+RUNNERS = (
+    "sfumato.classify.train",
+    "sfumato.classify.request",
+    "sfumato.classify.release",
+)  # around learning, not in it
+
+
+def roads(method: Any) -> Finding:
+    """Imports in the module of a method, and in those of its family that it uses."""
+    module = sys.modules.get(type(method).__module__)
+    found = sorted(f"{name} imports {road}" for name in _used(module) for road in _taken(name))
+    return Finding("roads", 0, not found, "; ".join(found) if found else "no road around the barrier is imported")
+
+
+def _used(module: ModuleType | None) -> set[str]:
+    """The module, and all of the families that it leads to."""
+    seen: set[str] = set()
+    todo = [] if module is None else [module.__name__]
+    while todo:
+        name = todo.pop()
+        if name not in seen and name in sys.modules:
+            seen.add(name)
+            leads = {part for i in _imports(name) for part in (i, i.rpartition(".")[0])}
+            todo += [i for i in leads if i.startswith(FAMILIES) and i not in RUNNERS]
+    return seen
+
+
+def _taken(name: str) -> list[str]:
+    return [i for i in _imports(name) if any(i == road or i.startswith(f"{road}.") for road in ROADS)]
+
+
+@cache
+def _imports(name: str) -> frozenset[str]:
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[name]))
+    except (OSError, TypeError, SyntaxError):  # typed at a prompt, or built in
+        return frozenset()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(found)

@@ -1,0 +1,1 @@
+"""Barriers that write down what a method asks, and crossings as subjects of an audit."""

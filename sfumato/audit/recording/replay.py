@@ -1,0 +1,146 @@
+"""Held parts again: opened, trained and asked as the method did, on other records.
+
+The state of a part depends on its records, so that a question alone cannot be put to other ones. All that the method
+did with the parts is repeated, with the public values that it used then, under one fixed key of the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sfumato.accounting.budget import Relation
+from sfumato.audit.recording.crossings import with_unit, without_unit
+from sfumato.audit.recording.recording_barrier import Asked, Made, Opened, Trained, held_still, made_up
+from sfumato.audit.recording.subject import Array, Pair, Random
+from sfumato.data.private import Records
+from sfumato.privacy.partitions import Parts, PartSum
+from sfumato.privacy.plan import Plan
+from sfumato.types import DataSpec, Unit
+
+KEY = bytes(range(32))
+UNITS = 20
+KINDS = ("random", "constant", "duplicate")
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Made-up records under a relation, which says what a unit is recognised by."""
+
+    made: Made
+    relation: Relation
+
+
+class Replay:
+    """The history of a crossing's parts, on any records. Each set of records is played once."""
+
+    def __init__(self, asked: Asked, plan: Plan, kinds: tuple[str, ...] = KINDS) -> None:
+        assert isinstance(asked.query, PartSum) and isinstance(asked.before[0], Opened)
+        self.asked = asked
+        self.query = asked.query
+        self.plan = plan
+        self.opened = asked.before[0]
+        self._kinds = kinds
+        self._found: dict[Placed, tuple[Array, list[NDArray[np.uint8]]]] = {}
+        self._pairs: list[Pair] = []
+
+    def pairs(self, random: Random) -> list[Pair]:
+        """The same neighbours for every check, so that they are played once."""
+        self._pairs = self._pairs or list(record_pairs(self.plan.data, random, self._kinds))
+        return self._pairs
+
+    def parts(self, data: Records, relation: Relation) -> Parts:
+        """Fresh parts around some records."""
+        return Parts(self.opened.recipe, self.opened.parts, data, self.plan.data, relation, KEY, self.asked.device)
+
+    def total(self, placed: Placed) -> Array:
+        """The exact answer."""
+        return self._played(placed)[0]
+
+    def teachers(self, placed: Placed) -> list[NDArray[np.uint8]]:
+        """State and terms of each part, as bytes."""
+        return self._played(placed)[1]
+
+    def _played(self, placed: Placed) -> tuple[Array, list[NDArray[np.uint8]]]:
+        if placed not in self._found:
+            with held_still(self.asked.device):
+                self._found[placed] = self._again(self.parts(placed.made.records(), placed.relation))
+        return self._found[placed]
+
+    def _again(self, parts: Parts) -> tuple[Array, list[NDArray[np.uint8]]]:
+        for action in self.asked.before[1:]:
+            if isinstance(action, Trained):
+                parts.train(*action.public)
+            elif isinstance(action, Asked) and isinstance(action.query, PartSum):
+                parts.total(action.query, action.use, None, action.public)
+        return answered(parts, self.query, self.asked.use, self.asked.public)
+
+    def membership(self, names: Sequence[bytes]) -> list[frozenset[int]]:
+        """The parts that hold records of each unit, which is known by a name."""
+        person = self.plan.data.unit is Unit.PERSON
+        rows = [name.ljust(31, b".") + bytes([i]) for name in names for i in range(1 + person)]
+        images = np.zeros((len(rows), *self.plan.data.shape), np.uint8)
+        owner = np.repeat(np.arange(len(names)), 1 + person)
+        made = Made(images, np.zeros(len(rows), np.int64), owner if person else None).records()
+        made.digests = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, 32)
+        return members(self.parts(made, self.plan.budget.relation), owner)
+
+
+def record_pairs(spec: DataSpec, random: Random, kinds: tuple[str, ...] = KINDS) -> Iterator[Pair]:
+    """One unit of each kind removed, replaced by its opposite, or relabelled, among others that stay."""
+    base = made_up(spec, random, UNITS)
+    for kind in kinds:
+        made = with_unit(base, 0, kind, spec, random)
+        opposite = with_unit(made, 0, "opposite", spec, random)
+        other = np.where(_rows_of(made, 0), (made.labels + 1) % len(spec.classes), made.labels)
+        there, gone = (Placed(m, Relation.ADD_REMOVE) for m in (made, without_unit(made, 0)))
+        yield Pair(f"removed {kind}", Relation.ADD_REMOVE, there, gone)
+        one, *others = (Placed(m, Relation.REPLACE_ONE) for m in (made, opposite, replace(made, labels=other)))
+        yield from (
+            Pair(f"{how} {kind}", Relation.REPLACE_ONE, one, other)
+            for how, other in zip(("replaced", "relabelled"), others, strict=True)
+        )
+
+
+def _rows_of(made: Made, unit: int) -> NDArray[np.bool_]:
+    return np.arange(len(made.labels)) == unit if made.persons is None else made.persons == unit
+
+
+def members(parts: Parts, owner: NDArray[np.int64]) -> list[frozenset[int]]:
+    """The parts in which each unit has records; `owner` names the unit of each record."""
+    found: list[set[int]] = [set() for _ in range(int(owner.max(initial=-1)) + 1)]
+    part = np.repeat(np.arange(parts.parts), np.diff(parts._starts))
+    for unit, number in zip(owner[parts._order], part, strict=True):
+        found[unit].add(int(number))
+    return [frozenset(f) for f in found]
+
+
+def answered(parts: Parts, query: PartSum, use: int, public: tuple[Any, ...]) -> tuple[Array, list[NDArray[np.uint8]]]:
+    """The exact answer to a question, and state and terms of each part."""
+    seen: list[Tensor] = []
+
+    def kept(team: Any, random: torch.Generator, *given: Any) -> Tensor:
+        seen.append(query.contribution(team, random, *given))
+        return seen[-1]
+
+    total = parts.total(replace(query, contribution=kept), use, None, public)
+    states = parts._shelf.state_dict().values()
+    return total.cpu().numpy(), [part for rows, state in zip(seen, states, strict=True) for part in _each(rows, state)]
+
+
+def _each(rows: Tensor, state: dict[str, Tensor]) -> Iterator[NDArray[np.uint8]]:
+    """Of a block: what leads with an axis of parts is theirs, and the rest is everybody's."""
+    own = [t for t in (rows, *state.values()) if t.dim() and len(t) == len(rows)]
+    shared = [_bytes(t) for t in state.values() if not (t.dim() and len(t) == len(rows))]
+    for i in range(len(rows)):
+        yield np.concatenate([*(_bytes(t[i]) for t in own), *shared])
+
+
+def _bytes(value: Tensor) -> NDArray[np.uint8]:
+    return value.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy()

@@ -1,0 +1,71 @@
+"""Fit a generator to class-wise features that were released once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sfumato.networks import ConvGenerator
+from sfumato.run.run import Run
+
+Distance = Callable[[Tensor, Tensor], Tensor]  # of features (classes, batch, features) to their targets
+
+
+def warm_cosine(step: int, steps: int) -> float:
+    """A factor on the learning rate: up over the first twentieth, then down to nothing along a cosine."""
+    warm = max(1, steps // 20)
+    return min((step + 1) / warm, 0.5 + 0.5 * math.cos(math.pi * step / steps))
+
+
+def unit(features: Tensor, target: Tensor) -> Tensor:
+    """Squared distance of mean features of norm 1 to their targets, less a constant."""
+    batch = features.shape[1]
+    mean = features.mean(1)
+    # Features have norm 1, so the pairs of an image with itself are a constant: dropping them is this factor.
+    own = mean.square().sum(1) * batch / (batch - 1)
+    return (own - 2 * (mean * target).sum(1)).mean()
+
+
+def unbiased(features: Tensor, target: Tensor) -> Tensor:
+    """The same for features of any norm: pairs of an image with itself are left out."""
+    batch = features.shape[1]
+    mean = features.mean(1)
+    own = (batch * mean.square().sum(1) - features.square().sum(2).mean(1)) / (batch - 1)
+    return (own - 2 * (mean * target).sum(1)).mean()
+
+
+def match(
+    net: ConvGenerator,
+    target: Tensor,
+    embed: Callable[[Tensor], Tensor],
+    run: Run,
+    *,
+    steps: int,
+    batch: int,
+    rate: float,
+    distance: Distance = unit,
+) -> ConvGenerator:
+    """Minimise `distance` between `target` (classes, ...) and the features of generated images.
+
+    A row with a NaN marks a class without a target; it is left out. `batch` images of each class are made a step.
+    A distance that learns has a state_dict, which is kept with the run.
+    """
+    served = torch.isfinite(target).flatten(1).all(1).nonzero()[:, 0]
+    if not len(served):
+        return net.eval()  # all that came through was noise
+    target = target[served]
+    optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.5, 0.99))
+    learned: dict[str, Any] = {"distance": distance} if hasattr(distance, "state_dict") else {}
+    labels = served.repeat_interleave(batch)
+    for step in run.steps(steps, net=net, optimiser=optimiser, **learned):
+        optimiser.param_groups[0]["lr"] = rate * warm_cosine(step, steps)
+        z = torch.randn(len(labels), net.latent, generator=run.generator("latents", step)).to(run.device)
+        loss = distance(embed(net(z, labels)).view(len(served), batch, -1), target)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+    return net.eval()

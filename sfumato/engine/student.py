@@ -1,0 +1,198 @@
+"""The student generator of the PATE family: noisy votes become a direction, the direction a step.
+
+    votes      V = sum_i v_i + N(0, sigma^2), released                         (DataLens: Algorithm 3, line 7)
+    direction  g = +1 where V >= beta N, -1 where V <= -beta N, 0 elsewhere    (Algorithm 3, line 10; rule "sign")
+    target     x = G(z) + gamma g                                              (Algorithm 1, line 16)
+    loss       || G(z) - x ||^2                                                (Algorithm 1, line 18)
+
+Everything here is post-processing of released votes, so other rules, smoothing, several steps a query, replay and
+averaging cost no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from sfumato.engine.ema import Average, finished, repeatable
+from sfumato.networks.generator import Generator
+
+RULES = ("sign", "soft", "tanh", "shrunk", "mean")
+REPLAYED = ("target", "direction")
+SIGMAS = 3  # a blur reaches so many of its own widths
+
+
+def direction(
+    votes: Tensor, *, teachers: float, sigma: float, threshold: float, blur: float = 0.0, rule: str = "sign"
+) -> Tensor:
+    """Where each pixel of a batch of images should move, from its noisy votes (m, c, h, w).
+
+    With v the blurred votes, s the deviation of the noise in them (sigma at no blur) and a = threshold * teachers:
+
+        sign    the sign of v where |v| >= a s / sigma, else 0: the paper's, at no blur
+        soft    v / s: linear, every vote counts
+        tanh    tanh(a v / s^2): posterior mean of a direction of +-1 whose votes are +-a, both as likely
+        mean    v / teachers: as it was voted, noise and all
+        shrunk  sign(v) max(|v| / s - a / sigma, 0): posterior mode under a Laplace prior of scale sigma^2 / a
+    """
+    if rule not in RULES:
+        raise ValueError(f"Expected rule={' or rule='.join(RULES)}, found rule={rule}.")
+    if not (teachers > 0 and sigma > 0 and threshold >= 0 and blur >= 0):
+        raise ValueError(
+            f"Expected teachers and sigma above 0, threshold and blur of at least 0, found "
+            f"{teachers=}, {sigma=}, {threshold=}, {blur=}."
+        )
+    if rule == "tanh" and not threshold:
+        raise ValueError("Expected a threshold above 0 for rule=tanh, which takes it for the size of agreement.")
+    smooth, noise = _smoothed(votes.double(), blur)
+    agreed = threshold * teachers
+    if rule == "sign":
+        moved = (smooth >= agreed * noise).double() - (smooth <= -agreed * noise).double()
+    elif rule == "soft":
+        moved = smooth / (sigma * noise)
+    elif rule == "mean":
+        moved = smooth / teachers
+    elif rule == "tanh":
+        moved = torch.tanh(agreed * smooth / (sigma * noise).square())
+    else:
+        moved = smooth.sign() * (smooth.abs() / (sigma * noise) - agreed / sigma).clamp(min=0)
+    return moved.float()
+
+
+def _smoothed(votes: Tensor, blur: float) -> tuple[Tensor, Tensor]:
+    """The votes after a blur, and the deviation of the noise in each pixel, in sigmas."""
+    if not blur:
+        return votes, votes.new_ones(())
+    rows, columns = (smoothing(size, blur, votes.device) for size in votes.shape[2:])
+    return rows @ votes @ columns.T, spread(rows)[:, None] * spread(columns)
+
+
+def smoothing(size: int, blur: float, device: torch.device | None = None) -> Tensor:
+    """The matrix of a Gaussian blur over `size` pixels, reflected at both ends; each row adds up to 1."""
+    reach = min(math.ceil(SIGMAS * blur), size - 1)
+    if not reach:
+        return torch.eye(size, dtype=torch.float64, device=device)
+    offsets = torch.arange(-reach, reach + 1, device=device)
+    kernel = torch.exp(-0.5 * (offsets.double() / blur).square())
+    kernel /= kernel.sum()
+    places = (torch.arange(size, device=device)[:, None] + offsets).abs()
+    places = (size - 1) - ((size - 1) - places).abs()
+    return (F.one_hot(places, size) * kernel[:, None]).sum(1)
+
+
+def spread(matrix: Tensor) -> Tensor:
+    """The standard deviation of each result of a linear map on independent noise of deviation 1."""
+    return torch.linalg.vector_norm(matrix, dim=1)
+
+
+class Student:
+    """A generator that is moved by directions, with its optimiser, its average and the batches it remembers.
+
+    Each query is followed by `steps_per_query` steps towards one fixed target, `scale` times the direction away from
+    the image as it was. The last `replay` queries are kept; each step takes one of them in as well, in turn: its old
+    target, or (`replayed="direction"`) its old direction from where the image is now. `average` is the decay of the
+    weights' moving average. With `total` the rate falls along a cosine to nothing after so many queries.
+    """
+
+    def __init__(
+        self,
+        net: Generator,
+        *,
+        rate: float = 1e-3,
+        betas: tuple[float, float] = (0.5, 0.999),
+        steps_per_query: int = 1,
+        average: float = 0.0,
+        replay: int = 0,
+        replayed: str = "target",
+        scale: float = 1e-3,
+        total: int | None = None,
+    ) -> None:
+        if steps_per_query < 1 or replay < 0 or not (rate > 0 and scale > 0) or (total is not None and total < 1):
+            raise ValueError(
+                "Expected rate and scale above 0, steps_per_query and total of at least 1, replay of at least 0, "
+                f"found {rate=}, {scale=}, {steps_per_query=}, {total=}, {replay=}."
+            )
+        if replayed not in REPLAYED:
+            raise ValueError(f"Expected replayed={' or replayed='.join(REPLAYED)}, found replayed={replayed}.")
+        self.net = net.train()
+        self.rate = rate
+        self.scale = scale
+        self.total = total
+        self.steps_per_query = steps_per_query
+        self.replay = replay
+        self.replayed = replayed
+        self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=betas)
+        self.average = Average(net, average) if average else None
+        self.memory: list[dict[str, Tensor]] = []
+        self.queries = 0
+
+    @torch.no_grad()
+    def fakes(self, z: Tensor, labels: Tensor) -> Tensor:
+        """The images to ask the teachers about, as the next `step` with the same latents and labels has them."""
+        with repeatable():
+            return self.net(z, labels)
+
+    def about(self, labels: Tensor) -> Tensor:
+        """Which labels to ask about images of these labels: their own."""
+        return labels
+
+    def step(self, z: Tensor, labels: Tensor, direction: Tensor) -> None:
+        """Move the images of `z` and `labels` along `direction`."""
+        self.optimiser.param_groups[0]["lr"] = self.rate * self._pace()
+        target = self.fakes(z, labels) + self.scale * direction.to(z)
+        for inner in range(self.steps_per_query):
+            self._descend({"z": z, "labels": labels, "target": target}, *self._past(inner))
+        self.queries += 1
+        if self.replay:
+            kept = {"target": target} if self.replayed == "target" else {"direction": direction.to(z)}
+            self.memory = [*self.memory, {"z": z, "labels": labels, **kept}][-self.replay :]
+
+    def _pace(self) -> float:
+        return 1.0 if self.total is None else 0.5 + 0.5 * math.cos(math.pi * min(1.0, self.queries / self.total))
+
+    def _past(self, inner: int) -> list[dict[str, Tensor]]:
+        """One of the remembered batches, in turn; none at the beginning."""
+        turn = self.queries * self.steps_per_query + inner
+        return [self.memory[turn % len(self.memory)]] if self.memory else []
+
+    def _descend(self, *batches: dict[str, Tensor]) -> None:
+        """One step of the optimiser on all of the batches."""
+        self.optimiser.zero_grad(set_to_none=True)
+        with repeatable():
+            torch.stack([self._loss(batch) for batch in batches]).sum().backward()
+        self.optimiser.step()
+        if self.average:
+            self.average.update(self.net)
+
+    def _loss(self, batch: dict[str, Tensor]) -> Tensor:
+        images = self.net(batch["z"], batch["labels"])
+        target = batch["target"] if "target" in batch else images.detach() + self.scale * batch["direction"]
+        return (images - target).square().sum()
+
+    def finished(self, random: torch.Generator | None = None) -> Generator:
+        """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""
+        return finished(self.net, self.average, random)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it, for a checkpoint."""
+        return {
+            "net": self.net.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "average": self.average and self.average.state_dict(),
+            "memory": list(self.memory),
+            "queries": self.queries,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """From a checkpoint of a student with the same settings."""
+        self.net.load_state_dict(state["net"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.average:
+            self.average.load_state_dict(state["average"])
+        self.memory = [dict(batch) for batch in state["memory"]]
+        self.queries = int(state["queries"])

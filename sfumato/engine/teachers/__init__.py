@@ -1,0 +1,1 @@
+"""Thousands of small networks as one."""

@@ -1,0 +1,1 @@
+"""Whole commands: plan, audit, reserve, learn, state, commit, written once."""

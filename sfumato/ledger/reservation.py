@@ -1,0 +1,152 @@
+"""A plan that is paid for: reserved in the ledger of the data before the first crossing, committed at the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.data.private import PrivateImages
+from sfumato.errors import InputError, Interrupted, SfumatoError, Unfinished
+from sfumato.ledger.charge import account_name, digests_of, is_named
+from sfumato.ledger.job import Job, unless_refused
+from sfumato.ledger.store import Accounts, default_path
+from sfumato.privacy.plan import Plan
+from sfumato.types import DataSpec
+
+
+def open_accounts(spec: DataSpec, ledger: str | Path | None) -> Accounts:
+    """The ledger of the data; sets that are public as a whole get a throw-away one unless a file is named."""
+    return Accounts(ledger or (None if spec.public else default_path()))
+
+
+def costly(spec: DataSpec, ledger: str | Path | None) -> bool:
+    """Whether a run on such data spends something that lasts, so that it is worth a rehearsal."""
+    return ledger is not None or not spec.public
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A reservation that this process holds."""
+
+    job: Job
+    accounts: Accounts
+    box: PrivateImages
+
+    def check(self) -> None:
+        """Raise if the run was resumed elsewhere."""
+        self.job.check(self.accounts)
+
+    def begin(self) -> None:
+        """For the run's own ledger, which calls it before the first crossing: from here on it stays spent."""
+        self.job.begin(self.accounts)
+
+    def finish(self) -> None:
+        """Commit, and delete every private file of the run."""
+        self.job.finish(self.accounts)
+
+    def others(self) -> dict[str, Any] | None:
+        """Other runs under the name of these data, for the statement; None where the ledger is thrown away.
+
+        Which accounts share a record with the data is not asked: an answer would tell of that record. Data that go
+        by their content are not spoken of at all.
+        """
+        if self.accounts.throw_away:
+            return None
+        if not is_named(self.box):
+            return {"named": False}
+        told = self.accounts.told(account_name(self.box))
+        return told | {"runs": [run for run in told["runs"] if run["run"] != self.job.manifest["run"]]}
+
+
+def give_back_unbegun(accounts: Accounts) -> None:
+    """Return what processes had reserved that were killed before their first crossing.
+
+    That nothing crossed is in the ledger; that the process is gone shows in the lock of its folder, which we hold for
+    that moment. A run whose folder is not here is left alone: it may be alive on another machine.
+    """
+    for run in accounts.unbegun():
+        try:
+            job = Job.find(run)
+        except InputError:
+            continue
+        try:
+            job.give_back(accounts)
+        finally:
+            job.close()
+
+
+@contextmanager
+def charged(
+    plan: Plan, box: PrivateImages, job: Job, ledger: str | Path | None = None, *, resumable: bool = True
+) -> Iterator[Charge]:
+    """Reserve `plan`, or take over the reservation of a resumed job; refused plans leave nothing behind.
+
+    What fails before the first crossing gives the reservation back. What fails later leaves it spent, and never ends
+    as a wrong input would: exit status 2 means that nothing was spent.
+    """
+    with unless_refused(job):
+        accounts = open_accounts(box.spec, ledger)
+    try:
+        give_back_unbegun(accounts)
+        _enter(job, accounts, plan, box)
+        yield Charge(job, accounts, box)
+    except (Interrupted, KeyboardInterrupt) as stopped:
+        raise Interrupted(_stopped(job, accounts, resumable)) from stopped
+    except BaseException as error:
+        if _gave_back(job, accounts) or not job.entered or accounts.throw_away or not _foreseeable(error):
+            raise
+        raise Unfinished(f"{_sentence(error)} {_spent(job, resumable)}") from error
+    finally:
+        job.close()
+        accounts.close()
+
+
+def _gave_back(job: Job, accounts: Accounts) -> bool:
+    with suppress(SfumatoError):  # a ledger that cannot be written now gives it back when it is next opened
+        return job.entered and job.give_back(accounts)
+    return False
+
+
+def _stopped(job: Job, accounts: Accounts, resumable: bool) -> str:
+    if _gave_back(job, accounts):
+        return "Stopped before anything crossed: what was reserved is given back. Start a new run."
+    if not resumable:
+        job.discard()
+        return "Stopped. What was reserved stays spent; this kind of run cannot be resumed."
+    return f"Stopped. Nothing is lost: go on with {_how(job)}"
+
+
+def _how(job: Job) -> str:
+    return f"{'--resume ' if job.manifest['request'] else 'resume='}{job.folder.name}"
+
+
+def _foreseeable(error: BaseException) -> bool:
+    """Whether a command line would end with exit status 2: a wrong input, a full disk, or no memory."""
+    if isinstance(error, InputError | MemoryError | OSError) and not isinstance(error, BrokenPipeError):
+        return True
+    return isinstance(error, RuntimeError) and re.search("allocate memory|out of memory", str(error)) is not None
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, InputError):
+        return str(error)
+    return "The run ended for want of memory." if not isinstance(error, OSError) else f"The run ended ({error})."
+
+
+def _spent(job: Job, resumable: bool) -> str:
+    if not resumable:
+        return "What was reserved stays spent; this kind of run cannot be resumed."
+    return f"What was reserved stays spent, and nothing is lost: go on with {_how(job)}"
+
+
+def _enter(job: Job, accounts: Accounts, plan: Plan, box: PrivateImages) -> None:
+    try:
+        job.enter(accounts, plan, account_name(box), digests_of(box), is_named(box))
+    except SfumatoError:
+        if not (job.folder / "checkpoint.safetensors").exists():
+            job.discard()
+        raise

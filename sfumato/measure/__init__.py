@@ -1,1 +1,0 @@
-"""What is asked of the data, still behind the barrier: contributions of single records."""

@@ -1,0 +1,1 @@
+"""Models with a density or a denoiser, trained by DP-SGD as a whole."""

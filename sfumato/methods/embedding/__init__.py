@@ -1,0 +1,1 @@
+"""One noisy release of a mean embedding; the rest is post-processing."""

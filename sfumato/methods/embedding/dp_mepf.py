@@ -1,0 +1,94 @@
+"""DP-MEPF: match noisy moments of public perceptual features (Harder, Jalali, Sutherland, Park, TMLR 2023). Site B1.
+
+    e(x)     = maps of a public network, averaged over a grid of places
+    psi(x)   = ( e / ||e||, e^2 / ||e^2|| ),   two blocks of norm 1,   ||psi(x)|| <= sqrt(2)
+    S_c      = sum of psi(x_i) over the records i of class c
+    released = S + N(0, sigma^2 I), once          Delta = sqrt(2) (add-remove), 2 sqrt(2) (replace-one)
+    generator: min over theta of sum_c || S_c / n_c - E_z psi(G(z, c)) ||^2            free post-processing
+
+The network was trained on public data; the plan names it. Nothing of it is fitted to private images.
+
+    >>> from sfumato import Budget, DataSpec
+    >>> spec = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
+    >>> plan = DPMEPF().plan(spec, Budget(epsilon=1))
+    >>> round(plan.crossings["embedding"].bound.norm, 4), plan.facts["public_network"]
+    (1.4142, 'efficientnet')
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from sfumato.accounting.budget import Budget
+from sfumato.data.public import PublicImages
+from sfumato.engine.match import match, unbiased
+from sfumato.methods.base import Method
+from sfumato.methods.embedding import mean_embedding, perceptual
+from sfumato.methods.embedding.perceptual_moments import PerceptualMoments
+from sfumato.networks import ConvGenerator
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.bounds import Bound, BoundedSum
+from sfumato.privacy.plan import Plan
+from sfumato.run.run import Run
+from sfumato.types import DataSpec
+
+TWO_BALLS = Bound(math.sqrt(2))
+USUAL = 10_000  # features, for the warning of too few data: their number is known once the network is there
+
+DEVIATIONS = (
+    "Class-wise sums are released, not means with noise scaled by the true number of records.",
+    "Maps are averaged over a grid of places, which leaves fewer features to add noise to.",
+    "Early stopping by a private validation score is left out.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPMEPF(Method):
+    """DP-MEPF with a convolutional conditional generator.
+
+    `network` is efficientnet, vgg16, random, a file of weights of one of the first two, or any module from images in
+    [0, 1] to features or a list of maps. The user vouches that it was trained on public data alone.
+    """
+
+    network: str = "efficientnet"
+    grid: int = 4  # places across a map that are kept apart
+    steps: int = 500
+    batch: int = 16  # images of each class a step
+    rate: float = 5e-3
+    latent: int = 32
+    width: int = 24
+
+    name: ClassVar[str] = "dp-mepf"
+    measured: ClassVar[tuple[str, ...]] = ("network", "grid")
+    stand_ins: ClassVar[tuple[str, ...]] = ("network",)
+
+    def __post_init__(self) -> None:
+        mean_embedding.check(self, "grid")
+        object.__setattr__(self, "network", perceptual.bring(self.network))
+
+    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
+        return mean_embedding.plan(
+            self,
+            spec,
+            budget,
+            TWO_BALLS,
+            USUAL,
+            DEVIATIONS,
+            length=TWO_BALLS.norm,
+            facts={"public_network": self.network},
+        )
+
+    def small(self) -> DPMEPF:
+        """The same moments of a small network, where the network is one of the package's own."""
+        kind = self.network.split("-")[0]
+        return replace(self.at_most(batch=2), network="random" if kind in perceptual.BUILT_IN else self.network)
+
+    def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
+        psi = PerceptualMoments(perceptual.network(self.network), self.grid, barrier.spec.shape).to(run.device)
+        query = BoundedSum(psi, TWO_BALLS, (psi.size,), by_class=True)
+        sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
+        target = mean_embedding.means(self, sums, barrier, run)
+        net = mean_embedding.generator(self, barrier, run)
+        return match(net, target, psi, run, steps=self.steps, batch=self.batch, rate=self.rate, distance=unbiased)

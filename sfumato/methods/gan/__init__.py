@@ -1,0 +1,1 @@
+"""A generator against a critic that learns privately."""

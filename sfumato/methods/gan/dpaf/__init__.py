@@ -1,0 +1,1 @@
+"""DPAF: a discriminator that sees private images as noisy sums of features."""

@@ -1,0 +1,135 @@
+"""A discriminator in parts, for aggregation in the forward phase (Lin et al.: DPAF). No layer mixes examples.
+
+conv1    convolutions that halve the side, of the image alone          frozen
+conv2*   more of them, of conv1's maps and one plane for each label    learns by DP-SGD
+------   simplified instance normalisation and sums over a batch       `methods/gan/dpaf/aggregation.py`
+conv3*   more of them, and FC*, two linear layers to one score         learns from released sums alone
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from sfumato.methods.gan.dpaf.layout import Layout
+from sfumato.networks.critic import halving
+
+SLOPE = 0.2
+
+
+class Wave(nn.Module):
+    """sqrt(2) sin(x + pi / 4): of random layers, random Fourier features of patches.
+
+    Sums of units that are nearly linear tell little more than a mean image; sums of waves tell how patches are spread.
+
+    >>> [round(y, 3) for y in Wave()(torch.tensor([0.0, torch.pi / 4])).tolist()]
+    [1.0, 1.414]
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return math.sqrt(2) * torch.sin(x + math.pi / 4)
+
+
+ACTIVATIONS = {"leaky": lambda: nn.LeakyReLU(SLOPE), "tanh": nn.Tanh, "wave": Wave}  # tanh: a tempered sigmoid
+
+
+class Lower(nn.Module):
+    """(images, labels) -> (B, m, h, w): the features that are aggregated; conv1 does not learn."""
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        classes: int,
+        layout: Layout,
+        width: int = 64,
+        features: int = 256,
+        activation: str = "leaky",
+    ) -> None:
+        super().__init__()
+        sides = layout.sides((int(shape[1]), int(shape[2])))
+        maps = layout.maps(int(shape[0]), width, features)
+        self.classes = classes
+        first = layout.conv1
+        last = layout.conv1 + layout.conv2
+        self.shape = layout.features((maps[0], *sides[0]), features)
+        self.conv1 = _convolutions(maps[: first + 1], sides[:first], activation).requires_grad_(False)
+        inner = [maps[first] + classes, *maps[first + 1 : last + 1]]
+        self.conv2 = _convolutions(inner, sides[first:last], activation)
+
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        maps = self.conv1(2 * images - 1)
+        planes = _known(labels, self.classes, maps)[:, :, None, None].expand(-1, -1, *maps.shape[2:])
+        features: Tensor = self.conv2(torch.cat([maps, planes], 1))
+        return features
+
+
+class Upper(nn.Module):
+    """(n, m, h, w) features or aggregates -> (n,) scores; if `told`, it knows their classes."""
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        classes: int,
+        layout: Layout,
+        width: int = 64,
+        features: int = 256,
+        hidden: int = 128,
+        activation: str = "leaky",
+        told: bool = False,
+    ) -> None:
+        super().__init__()
+        sides = layout.sides((int(shape[1]), int(shape[2])))
+        maps = layout.maps(int(shape[0]), width, features)
+        first = layout.conv1 + layout.conv2
+        self.classes = classes if told else 0
+        self.conv3 = _convolutions(maps[first:], sides[first:-1], activation)
+        flat = maps[-1] * math.prod(sides[-1])
+        self.fc = nn.Sequential(_linear(flat + self.classes, hidden), ACTIVATIONS[activation](), _linear(hidden, 1))
+
+    def forward(self, features: Tensor, labels: Tensor) -> Tensor:
+        flat = self.conv3(features).flatten(1)
+        if self.classes:
+            flat = torch.cat([flat, _known(labels, self.classes, flat)], 1)
+        scores: Tensor = self.fc(flat)[:, 0]
+        return scores
+
+
+class Classifier(nn.Module):
+    """conv1 and a head that names the class of an image: what conv1 learns from where it is not left random."""
+
+    def __init__(self, conv1: nn.Sequential, maps: int, classes: int) -> None:
+        super().__init__()
+        self.conv1 = conv1
+        self.head = _linear(16 * maps, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        found: Tensor = self.head(nn.functional.adaptive_avg_pool2d(self.conv1(2 * images - 1), 4).flatten(1))
+        return found
+
+
+def _known(labels: Tensor, classes: int, like: Tensor) -> Tensor:
+    return (labels[:, None] == torch.arange(classes, device=labels.device)).to(like)
+
+
+def _convolutions(maps: Sequence[int], sides: Sequence[tuple[int, int]], activation: str) -> nn.Sequential:
+    layers = nn.Sequential()
+    for (inputs, outputs), side in zip(pairwise(maps), sides, strict=True):
+        layers.append(_started(halving(inputs, outputs, side)))
+        layers.append(ACTIVATIONS[activation]())
+    return layers
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    return _started(nn.Linear(inputs, outputs))
+
+
+def _started(layer: nn.Conv2d | nn.Linear) -> nn.Conv2d | nn.Linear:
+    """First weights that keep the size of signals, since nothing normalises them (He et al. 2015)."""
+    nn.init.kaiming_normal_(layer.weight, a=SLOPE)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)
+    return layer

@@ -1,0 +1,1 @@
+"""Gradients or votes on synthetic images themselves."""

@@ -1,0 +1,1 @@
+"""Critics on disjoint parts of the data vote on fake images."""

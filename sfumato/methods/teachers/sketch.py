@@ -1,0 +1,81 @@
+"""Votes in a count sketch, after FetchSGD (Wang et al. 2021, algorithm 7), with the noise where it protects."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from sfumato.methods.teachers.rotation import public_signs
+from sfumato.methods.teachers.votes import TopK, largest
+from sfumato.privacy.bounds import Bound
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A vote of `TopK`, folded into `rows` tables of `columns` buckets by public hashes and signs.
+
+    Algorithm 7 picks the largest coordinates of the exact sum and adds noise to those. One teacher can swap them all,
+    so that this is not private. Here the noise goes on the sum of sketches, and picking comes after it. A sketch has
+    length sqrt(rows k) on average and is cut to that, as votes which meet in a bucket may add up to more.
+    """
+
+    votes: TopK
+    rows: int = 5
+    columns: int = 1000
+    keep: int = 0  # largest pixels kept of the released sum; 0 for all
+    seed: int = 0  # public, of the hashes
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.rows % 2 == 0:
+            raise ValueError(f"Expected an odd number of rows, which has a middle one, found rows={self.rows}.")
+        if self.columns < 1 or self.keep < 0:
+            raise ValueError(f"Expected columns from 1 and keep from 0, found {self.columns} and {self.keep}.")
+
+    @property
+    def gain(self) -> float:
+        """Of a median of normal numbers, about: exact for one, and in the limit of many."""
+        return math.sqrt(math.pi / (2 * self.rows + math.pi - 2))
+
+    def bound(self, d: int) -> Bound:
+        """A ball; longer sketches are cut by projection."""
+        return Bound(math.sqrt(self.rows * self.votes.bound(d).most))
+
+    def shape(self, d: int) -> tuple[int, ...]:
+        """The tables."""
+        return (self.rows, self.columns)
+
+    def encode(self, directions: Tensor, random: torch.Generator) -> Tensor:
+        """Sketches (count, m, rows, columns) in float32, which whole numbers this small fill exactly."""
+        return self.fold(*self.votes.choose(directions, random), directions.shape[-1])
+
+    def fold(self, places: Tensor | None, values: Tensor, d: int) -> Tensor:
+        """The sketch of rows that hold `values` at `places` (None for all) and zero elsewhere; linear."""
+        buckets, signs = (table.to(values.device) for table in hashes(self.seed, self.rows, self.columns, d))
+        tables = torch.zeros(*values.shape[:-1], *self.shape(d), device=values.device)
+        for row in range(self.rows):
+            where = buckets[row].expand(values.shape) if places is None else buckets[row][places]
+            sign = signs[row] if places is None else signs[row][places]
+            tables[..., row, :].scatter_add_(-1, where, (values * sign).to(tables))
+        return tables
+
+    def decode(self, noisy: Tensor, d: int, voters: int = 0) -> Tensor:
+        """For each pixel the middle one of its estimates, then the `keep` largest. What is left is the caller's."""
+        buckets, signs = (table.to(noisy.device) for table in hashes(self.seed, self.rows, self.columns, d))
+        estimates = noisy.gather(-1, buckets.expand(*noisy.shape[:-1], d)) * signs
+        found = estimates.median(-2).values
+        if not 0 < self.keep < d:
+            return found
+        places = largest(found.abs(), self.keep)
+        return torch.zeros_like(found).scatter_(-1, places, found.gather(-1, places))
+
+
+@lru_cache(maxsize=8)
+def hashes(seed: int, rows: int, columns: int, d: int) -> tuple[Tensor, Tensor]:
+    """Bucket and sign of each pixel in each row of the sketch; independent, not secret, the same for all teachers."""
+    random = torch.Generator().manual_seed(seed)
+    buckets = torch.randint(columns, (rows, d), generator=random)
+    return buckets, public_signs(int(torch.randint(2**62, (), generator=random)), (rows, d))

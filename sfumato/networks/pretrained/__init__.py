@@ -1,0 +1,1 @@
+"""Public feature networks, read from local weight files."""

@@ -1,0 +1,1 @@
+"""The pages of a release: all of their bytes follow from the statement, images and previews."""

@@ -1,0 +1,1 @@
+"""What a release folder may hold, and how it is written, read, signed and verified."""

@@ -1,0 +1,99 @@
+"""Checking a release without the data: every byte accounted for, every number derived again, every word regenerated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import InputError
+from sfumato.release.files import checks
+from sfumato.release.files.hashes import HASHES, root_hash
+from sfumato.release.files.reading import refuse_marked
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was checked, and whether all of it is well."""
+
+    rows: tuple[tuple[str, bool, str], ...]
+    root: str | None = None  # the hash that stands for the whole release
+    signed_by: str | None = None  # the public key of a valid signature
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check passed."""
+        return all(ok for _, ok, _ in self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary."""
+        rows = [{"check": check, "ok": ok, "detail": detail} for check, ok, detail in self.rows]
+        return {"ok": self.ok, "root": self.root, "signed_by": self.signed_by, "checks": rows}
+
+
+def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verdict:
+    """Check a release folder; `public_key`, in hex or as a PEM file, asks for a signature by that key.
+
+    A verdict that is not ok says in its rows what was found. An error is raised only where there is nothing to check.
+    """
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder} is not a folder; point at a release folder.")
+    refuse_marked(folder)
+    wanted = None
+    if public_key is not None:
+        from sfumato.release.files.sign import read_public_key
+
+        wanted = read_public_key(public_key)
+    release = checks.Folder(Path(folder))
+    signed = list[str]()
+    todo: dict[str, Callable[[], str]] = {
+        "hashes": lambda: checks.hashes(release),
+        "signature": lambda: checks.signature(release, wanted, signed),
+        "guarantee": lambda: checks.guarantee(release),
+        "statement": lambda: checks.words(release),
+        "command": lambda: checks.command(release),
+    } | _of_kind(release)
+    todo = {name: todo[name] for name in ("contents", *(name for name in todo if name != "contents"))}
+    if odd := checks.not_plain(release.folder):
+        # A link or a pipe could lead the reader anywhere, or hold it for ever: nothing is opened.
+        return Verdict(tuple((name, False, f"{odd} is not a plain file; nothing was read.") for name in todo))
+    rows = tuple(_row(name, check) for name, check in todo.items())
+    return Verdict(rows, _root(release), signed[0] if signed else None)
+
+
+def _of_kind(release: checks.Folder) -> dict[str, Callable[[], str]]:
+    """Checks of what is released: images with their generator, or a classifier."""
+    from sfumato.classify import checks as classifiers
+    from sfumato.classify.release import holds_classifier
+
+    if holds_classifier(release.folder):
+        return {
+            "contents": lambda: classifiers.contents(release),
+            "documents": lambda: classifiers.documents(release),
+            "classifier": lambda: classifiers.classifier(release),
+        }
+    return {
+        "contents": lambda: checks.contents(release),
+        "documents": lambda: checks.documents(release),
+        "generator": lambda: checks.generator(release),
+        "images": lambda: checks.pictures(release),
+    }
+
+
+def _row(name: str, check: Callable[[], str]) -> tuple[str, bool, str]:
+    """One check: it returns what is well, or raises an InputError that says what is not."""
+    try:
+        return name, True, check()
+    except InputError as error:
+        return name, False, str(error)
+    except Exception as error:
+        # What a stranger wrote may break any step; whatever cannot be checked is refused.
+        return name, False, f"It cannot be checked ({type(error).__name__}: {error})."
+
+
+def _root(release: checks.Folder) -> str | None:
+    try:
+        return root_hash(release.data(HASHES))
+    except InputError:
+        return None

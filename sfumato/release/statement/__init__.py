@@ -1,0 +1,1 @@
+"""The privacy statement: made, worded, and derived again."""

@@ -1,1 +1,0 @@
-"""Training loops of whole families, as functions that take functions. They see released values only."""

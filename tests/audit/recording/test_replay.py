@@ -1,0 +1,74 @@
+"""What a method did with its parts, again on other records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato import Budget, DataLens, DataSpec, Relation
+from sfumato.audit.recording.recording_barrier import Opened, Trained, learn, made_up
+from sfumato.audit.recording.replay import Placed, Replay, record_pairs
+from sfumato.privacy.partitions import inside
+
+SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
+METHOD = DataLens(teachers=6, topk=10, steps=6, batch=4, latent=4)
+MADE = made_up(SPEC, np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def watched():
+    plan = METHOD.plan(SPEC, Budget(4.0))
+    return learn(METHOD.small(), plan, MADE), plan
+
+
+def test_all_that_was_done_with_the_parts_is_written_down_in_order(watched):
+    seen, _ = watched
+    first, *_, last = seen.barrier.asked
+    kinds = [type(action) for action in last.before]
+    assert kinds[0] is Opened and kinds.count(Trained) > 3 + 2 and last.before[4] is first
+    assert seen.error is None and seen.weights is not None
+
+
+def test_a_replay_on_the_same_records_and_key_ends_in_the_same_state(watched):
+    seen, plan = watched
+    last = seen.barrier.asked[-1]
+    real, replay = inside(last.query.held), Replay(last, plan)
+    replay.parts = lambda data, relation: type(real)(  # the secret key in place of the fixed one
+        last.before[0].recipe, real.parts, data, SPEC, relation, real._key, "cpu"
+    )
+    parts = replay.parts(MADE.records(), Relation.ADD_REMOVE)
+    replay._again(parts)
+    states, again = real._shelf.state_dict(), parts._shelf.state_dict()
+    assert all((states[b][n] == again[b][n]).all() for b in states for n in states[b])
+
+
+def test_one_record_moves_one_part_and_at_least_one_pair_moves_it(watched):
+    seen, plan = watched
+    replay = Replay(seen.barrier.asked[-1], plan)
+    moved = []
+    for pair in replay.pairs(np.random.default_rng(1)):
+        one, two = replay.teachers(pair.one), replay.teachers(pair.two)
+        moved.append(sum(a.tobytes() != b.tobytes() for a, b in zip(one, two, strict=True)))
+    assert set(moved) <= {0, 1} and sum(moved) >= 5
+
+
+def test_neighbours_of_every_kind_are_there():
+    kinds = {(pair.kind.split()[0], pair.relation) for pair in record_pairs(SPEC, np.random.default_rng(2))}
+    assert kinds == {
+        ("removed", Relation.ADD_REMOVE),
+        ("replaced", Relation.REPLACE_ONE),
+        ("relabelled", Relation.REPLACE_ONE),
+    }
+
+
+def test_made_up_records_are_known_by_their_content():
+    digests = MADE.records().digests
+    assert len({bytes(d) for d in digests}) == len(MADE.labels)
+    twice = made_up(SPEC, np.random.default_rng(0)).records().digests
+    assert np.array_equal(digests, twice)
+
+
+def test_each_set_of_records_is_played_once(watched):
+    seen, plan = watched
+    replay, placed = Replay(seen.barrier.asked[0], plan), Placed(MADE, Relation.ADD_REMOVE)
+    assert replay.total(placed) is replay.total(placed)

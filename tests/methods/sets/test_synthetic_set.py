@@ -1,0 +1,92 @@
+"""What optimisers of a fixed set share: their distances and their descent."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from sfumato import DataSpec, Run
+from sfumato.engine.gradients.validate import mixes_examples, validate
+from sfumato.methods.sets import synthetic_set
+from sfumato.methods.sets.convnets import ConvNet
+from sfumato.networks import FixedSet
+
+SPEC = DataSpec("scans", 60, (1, 8, 8), ("0", "1", "2"))
+
+
+def random(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def points(each=2, weights=None):
+    made = FixedSet(SPEC.shape, SPEC.classes, each, weights)
+    made.start(random())
+    return made
+
+
+def net(depth=2):
+    made = ConvNet(SPEC.shape, 3, width=8, depth=depth)
+    made.draw(random(1))
+    return made
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_the_networks_keep_examples_apart(depth):
+    made = net(depth)
+    validate(made)
+    assert not mixes_examples(made, torch.rand(4, 1, 8, 8, generator=random()))
+    assert made.features(torch.rand(5, 1, 8, 8)).shape == (5, made.size)
+    assert made.features(torch.rand(5, 1, 8, 8).double()).dtype == torch.float64
+
+
+def test_networks_are_drawn_from_their_own_randomness():
+    one, same, other = (ConvNet(SPEC.shape, 3, width=8, depth=1) for _ in range(3))
+    for made, seed in ((one, 1), (same, 1), (other, 2)):
+        made.draw(random(seed))
+    assert torch.equal(one.head.weight, same.head.weight) and not torch.equal(one.head.weight, other.head.weight)
+    assert torch.equal(one.body[1].weight, torch.ones(8)) and not one.body[0].bias.any()
+    wide = ConvNet(SPEC.shape, 3, width=256, depth=2)
+    wide.draw(random())
+    assert wide.body[4].weight.std().item() == pytest.approx((2 / (9 * 256)) ** 0.5, rel=0.02)
+
+
+def test_the_gap_is_that_of_every_row_by_hand():
+    mine = [torch.randn(3, 2, 2, 2, generator=random(1)), torch.randn(3, generator=random(2)), torch.randn(4, 5)]
+    theirs = torch.randn(24 + 3 + 20, generator=random(3))
+    rows = [(mine[0][i].flatten(), theirs[8 * i : 8 * i + 8]) for i in range(3)]
+    rows += [(mine[2][i], theirs[27 + 5 * i : 32 + 5 * i]) for i in range(4)]
+    by_hand = sum(1 - (a @ b) / (a.norm() * b.norm()) for a, b in rows)
+    assert torch.allclose(synthetic_set.gradient_gap(mine, theirs), by_hand, atol=1e-5)
+    own = torch.cat([g.flatten() for g in mine])
+    assert synthetic_set.gradient_gap(mine, 7 * own).abs() < 1e-5
+    assert torch.isfinite(synthetic_set.gradient_gap(mine, 0 * own))
+
+
+def test_the_loss_of_a_set_weighs_classes_by_their_shares():
+    made, judge = points(weights=(0.5, 0.5, 0.0)), net()
+    images, labels = made.everything()
+    losses = F.cross_entropy(judge(images), labels, reduction="none")
+    assert torch.allclose(synthetic_set.set_loss(judge, made), losses[labels < 2].mean())
+
+
+def test_study_lowers_the_loss():
+    made, judge = points(), net()
+    before = float(synthetic_set.set_loss(judge, made).detach())
+    synthetic_set.study(judge, made, steps=20, rate=0.05)
+    assert float(synthetic_set.set_loss(judge, made).detach()) < 0.8 * before
+
+
+def test_rows_are_shortened_to_the_norm():
+    rows = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+    assert torch.allclose(synthetic_set.shortened(rows, 1.0), torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]))
+
+
+def test_refining_descends_and_stays_within_range():
+    made = points()
+    target = torch.rand(made.images.shape, generator=random(5)) * 1.5 - 0.25
+    found = synthetic_set.refine(
+        made, lambda t: (made.images - target).square().sum(), Run(device="cpu"), SPEC, steps=80, rate=0.05
+    )
+    assert 0 <= found.images.min() <= found.images.max() <= 1
+    assert (found.images - target.clamp(0, 1)).abs().max() < 0.05
