@@ -48,7 +48,7 @@ def measure(n: int, place: str) -> dict[str, float]:
     from sfumato.ledger.charge import digests_of
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.keyed_hash import part_of
-    from sfumato.privacy.odometer import Ledger
+    from sfumato.privacy.odometer import Odometer
     from sfumato.privacy.plan import crossing
     from sfumato.privacy.samplers import Poisson
 
@@ -70,7 +70,7 @@ def measure(n: int, place: str) -> dict[str, float]:
             phi = RandomFourier(spec.pixels, 64, 0.4, torch.Generator().manual_seed(0))
             query = BoundedSum(phi, Bound(1.0), (64,), by_class=True)
             crossings = {"all": crossing(query.bound, 1.0), "batch": crossing(query.bound, 1.0, Poisson(0.01), 100)}
-            barrier = Barrier(box, spec, Ledger(Plan("bigdata", {}, spec, Budget(10.0), crossings)))
+            barrier = Barrier(box, spec, Odometer(Plan("bigdata", {}, spec, Budget(10.0), crossings)))
             stage("query everyone", lambda: barrier.release("all", query))
             stage("query batches", lambda: [barrier.release("batch", query) for _ in range(100)])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -36,7 +36,7 @@ from sfumato.classify.classifier import Classifier
 from sfumato.data import load_public
 from sfumato.data.private import PrivateImages, Records
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import Plan
 from sfumato.recipes import topagg
 from sfumato.types import Images
@@ -166,7 +166,7 @@ class Bench:
         """Accuracy of one classifier, and how long it took."""
         classifier, box, test = self.ready(cell.classifier)
         start = time.perf_counter()
-        barrier = Barrier(box, box.spec, Ledger(cell.plan(box.spec, steps)), device=self.device, microbatch=4096)
+        barrier = Barrier(box, box.spec, Odometer(cell.plan(box.spec, steps)), device=self.device, microbatch=4096)
         net = classifier.learn(barrier, Run(device=self.device, seed=seed))
         return self._accuracy(net, test), time.perf_counter() - start
 

@@ -34,15 +34,15 @@ def compressions(k: int, d: int) -> Iterator[tuple[str, Any, int | None]]:
     """Name, compression and its column in table 6."""
     from sfumato.methods.teachers.quantise import Lattice, Levels
     from sfumato.methods.teachers.sketch import Sketch
-    from sfumato.methods.teachers.votes import TopK
+    from sfumato.methods.teachers.votes import TopKSigns
 
-    yield "top-k, stochastic", TopK(k, clip=1e-5), 0
-    yield "top-k, by sign", TopK(k, clip=1e-5, stochastic=False), None
-    yield "all pixels, stochastic", TopK(k, clip=1e-5, sparse=False), None
+    yield "top-k, stochastic", TopKSigns(k, clip=1e-5), 0
+    yield "top-k, by sign", TopKSigns(k, clip=1e-5, stochastic=False), None
+    yield "all pixels, stochastic", TopKSigns(k, clip=1e-5, sparse=False), None
     yield "levels", Levels(5, clip=1e-5), None
     yield "levels, rotated", Levels(5, clip=1e-5, rotate=True), 1
     yield "lattice", Lattice(norm=1e-3, spacing=1e-5), None
-    yield "sketch", Sketch(TopK(k, clip=1e-5), rows=5, columns=d // 4, keep=k), 2
+    yield "sketch", Sketch(TopKSigns(k, clip=1e-5), rows=5, columns=d // 4, keep=k), 2
 
 
 def seconds(work: Callable[[], Any], device: str) -> float:

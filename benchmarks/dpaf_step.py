@@ -21,14 +21,14 @@ from sfumato.engine.gradients.clipping import Flat
 from sfumato.engine.gradients.per_example import per_example
 from sfumato.engine.gradients.topk import Largest
 from sfumato.methods.gan.dpaf.aggregation import along
-from sfumato.methods.gan.dpaf.forward_phase import GAME, Turn
+from sfumato.methods.gan.dpaf.forward_phase import GAME, DPAFStep
 from sfumato.methods.gan.dpaf.generator import MirrorGenerator
 from sfumato.recipes import find
 
 CLIPS = {"all": Flat(1.0), "the largest": Largest(1.0, 0.9)}
 
 
-def made(recipe: str, run: Run) -> Turn:
+def made(recipe: str, run: Run) -> DPAFStep:
     """The game of a recipe at its full size."""
     found = find(recipe)
     method = found.make()
@@ -39,7 +39,7 @@ def made(recipe: str, run: Run) -> Turn:
         run, lambda: MirrorGenerator(spec.shape, spec.classes, method.latent, method.width, sizes.layout.depth)
     )
     critic = seeded(run, lambda: method._critic(spec, sizes.layout, rules))
-    return Turn(Players(net, critic, Turns(1), rate=1e-4, critic_rate=1e-4, average=0.99), rules)
+    return DPAFStep(Players(net, critic, Turns(1), rate=1e-4, critic_rate=1e-4, average=0.99), rules)
 
 
 def seconds(act: Callable[[], Any], times: int, device: str) -> float:

@@ -189,7 +189,7 @@ class Clock(Silent):
 def step_time(name: str, device: str, steps: int) -> float:
     """Milliseconds of a private step of a recipe, by median."""
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.odometer import Ledger
+    from sfumato.privacy.odometer import Odometer
 
     random = np.random.default_rng(0)
     recipe = RECIPES[STEPS[name]]
@@ -201,7 +201,7 @@ def step_time(name: str, device: str, steps: int) -> float:
     plan = method.plan(box.spec, Budget(10.0))
     clock = Clock(device)
     run = Run(device=device, progress=clock, ledger=None, microbatch=8192)
-    method.learn(Barrier(box, box.spec, Ledger(plan), device=run.device, microbatch=8192), run)
+    method.learn(Barrier(box, box.spec, Odometer(plan), device=run.device, microbatch=8192), run)
     gaps = np.diff(clock.times)[len(clock.times) // 3 :]
     return 1000 * float(statistics.median(gaps))
 

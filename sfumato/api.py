@@ -61,7 +61,7 @@ def synthesize(
     """
     from sfumato.ledger.job import Job
     from sfumato.ledger.reservation import charged, costly
-    from sfumato.privacy.odometer import Ledger
+    from sfumato.privacy.odometer import Odometer
     from sfumato.release.files.sign import read_key
     from sfumato.run.run import Run
 
@@ -76,7 +76,7 @@ def synthesize(
         rehearsed(method, plan, run, public, format=format, command=command, key=key, signer=signer)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     with charged(plan, box, job, ledger) as charge:
-        run = replace(run, folder=job.folder, ledger=Ledger(plan, charge.begin), owned=charge.check)
+        run = replace(run, folder=job.folder, ledger=Odometer(plan, charge.begin), owned=charge.check)
         run.ranks.told(str(job.folder))
         with run.interruptible():
             barrier = _barrier(box, run)
@@ -106,10 +106,10 @@ def assist(
     method: Method, data: PrivateImages | Any, budget: Budget, run: Run, public: PublicImages | None = None
 ) -> None:
     """Do the share of a rank other than the first, which keeps the books, in the same run of `synthesize`."""
-    from sfumato.privacy.odometer import Ledger
+    from sfumato.privacy.odometer import Odometer
 
     box = _box(data)
-    ledger = Ledger(make_plan(method, box.spec, budget))
+    ledger = Odometer(make_plan(method, box.spec, budget))
     run = replace(run, folder=Path(run.ranks.told("")), ledger=ledger)
     with run.interruptible():
         method.learn(_barrier(box, run), run, public)
@@ -193,7 +193,7 @@ def refit(
 ) -> Release:
     """Train a new generator from the sanitised measurement that a release carries. Costs no privacy."""
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.odometer import Ledger
+    from sfumato.privacy.odometer import Odometer
     from sfumato.release import Release, restated
     from sfumato.release.files.command import write
     from sfumato.run.run import Run
@@ -206,7 +206,7 @@ def refit(
     check_out(out, count, format)
     method, spec, budget = _from_statement(release.statement, settings or {}, folder)
     plan = replace(make_plan(method, spec, budget), crossings={})  # nothing may cross any more
-    run = replace(run or Run(), seed=seed, ledger=Ledger(plan))
+    run = replace(run or Run(), seed=seed, ledger=Odometer(plan))
     run.kept.update({name: value.value for name, value in release.measurement.items()})
     generator = method.learn(Barrier(None, spec, run.ledger, device=run.device), run)
     statement = restated(release.statement, method.settings())

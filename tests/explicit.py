@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato import Budget, Run, load
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 
 
 def halves(n=240, size=8):
@@ -24,7 +24,7 @@ def learned(method, multiplier=1e-3, public=None):
     data = load(halves())
     plan = method.plan(data.spec, Budget(8.0))
     quiet = {name: replace(c, mechanism=type(c.mechanism)(multiplier)) for name, c in plan.crossings.items()}
-    barrier = Barrier(data, data.spec, Ledger(replace(plan, crossings=quiet)))
+    barrier = Barrier(data, data.spec, Odometer(replace(plan, crossings=quiet)))
     return method.learn(barrier, Run(device="cpu"), public)
 
 

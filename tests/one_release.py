@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato import Budget, DataSpec, Run, load
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
 
@@ -22,7 +22,7 @@ def bright_and_dark(n=400):
 
 def learned(method, box, epsilon=50.0, public=None):
     """The generator that `method` learns with little noise."""
-    ledger = Ledger(method.plan(box.spec, Budget(epsilon)))
+    ledger = Odometer(method.plan(box.spec, Budget(epsilon)))
     return method.learn(Barrier(box, box.spec, ledger), Run(device="cpu", ledger=ledger), public)
 
 

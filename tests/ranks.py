@@ -12,7 +12,7 @@ import torch
 from sfumato import Budget, DataLens, Run, load
 from sfumato.errors import SfumatoError
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.ranks import join
 from sfumato.run.progress import Silent
 
@@ -67,7 +67,7 @@ def learn(folder: Path, stop: int) -> None:
     run = Run(
         device="cpu",
         folder=folder,
-        ledger=Ledger(METHOD.plan(box.spec, Budget(5.0))),
+        ledger=Odometer(METHOD.plan(box.spec, Budget(5.0))),
         ranks=ranks,
         every=0.0,
         progress=Lose(stop, ranks.rank),
@@ -86,7 +86,7 @@ def noise(folder: Path) -> None:
     from tests.made_up import box
 
     ranks, data = join(), box()
-    ledger = Ledger(Plan("noise", {}, data.spec, Budget(1.0), {"sum": crossing(Bound(1.0), 5.0, times=100)}))
+    ledger = Odometer(Plan("noise", {}, data.spec, Budget(1.0), {"sum": crossing(Bound(1.0), 5.0, times=100)}))
     barrier = Barrier(data, data.spec, ledger, ranks=ranks)
     query = BoundedSum(lambda images, labels: torch.zeros(len(images), 500), Bound(1.0), (500,))
     ones = BoundedSum(lambda images, labels: torch.full((len(images), 500), 0.02), Bound(1.0), (500,))

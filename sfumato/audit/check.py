@@ -32,7 +32,7 @@ from sfumato.audit.recording.subject import Finding, Random, Subject
 from sfumato.audit.report import Report
 from sfumato.data.public import PublicImages
 from sfumato.errors import OverBudget
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Plan
 from sfumato.run.run import pick_device
 from sfumato.types import DataSpec, Images, Unit
@@ -228,7 +228,7 @@ def _sums(plan: Plan, seen: Seen, again: Seen, kind: str, relation: Relation) ->
         gap = (one.exact - two.exact).cpu().numpy()
         if crossing.held and relation is not plan.budget.relation:
             continue  # parts are recognised otherwise there, and nothing is claimed
-        questions = one.query.queries if isinstance(one.query, PartSum) else 1
+        questions = one.query.queries if isinstance(one.query, PartitionSum) else 1
         moved = float(np.linalg.norm(gap.reshape(questions, -1), axis=1).max(initial=0.0))
         if not crossing.held and crossing.sampler.rate < 1 and not coin(one.name, one.use, CHANGED):
             if moved > 0:
@@ -268,7 +268,7 @@ def _subjects(asked: Asked, plan: Plan, again: bool) -> list[Subject]:
 
     With `again`, noise, sampling and partition were looked at already, while what is asked may have changed.
     """
-    if again and isinstance(asked.query, PartSum):
+    if again and isinstance(asked.query, PartitionSum):
         return [replace(votes_subject(asked, plan, ("random",)), nothing=(), inclusion=None, parts=None)]
     first, *others = (way(asked, plan) for way in ways(asked.query))
     return [replace(first, nothing=(), inclusion=None) if again else first, *others]

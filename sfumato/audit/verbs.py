@@ -27,7 +27,7 @@ from sfumato.audit.recording.recording_barrier import MICROBATCH, STEPS, Made, T
 from sfumato.audit.recording.subject import Finding
 from sfumato.audit.report import Report
 from sfumato.privacy.inside import Inside, Query
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.run.progress import Recorder
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Images, Unit
@@ -124,7 +124,7 @@ def check_publish(
     """The whole of `publish-accuracy`, on neighbouring test sets; its question like a method's."""
     from sfumato import DPMERF, api
     from sfumato.evaluate.publish import CROSSING, _plan, publish_accuracy
-    from sfumato.evaluate.stacked import Recipe
+    from sfumato.evaluate.stacked import Schedule
 
     spec, budget = spec or SPEC, budget or Budget(4.0, unit=(spec or SPEC).unit)
     made = made_up(replace(spec, unit=Unit.RECORD), np.random.default_rng(seed + 1), UNITS)
@@ -145,7 +145,7 @@ def check_publish(
                 device="cpu",
                 relation=str(budget.relation),
                 ledger=place / "ledger",
-                recipe=Recipe(steps=2),
+                recipe=Schedule(steps=2),
                 progress=run.progress,
             )
             return {key: value for key, value in found.items() if key != "out"}
@@ -243,7 +243,7 @@ class Taped:
     """Behind a barrier: a real one that works for nothing, and answers that come from the tape alone."""
 
     def __init__(
-        self, names: np.ndarray, alike_runs: bool, data: Any, spec: DataSpec, ledger: Ledger, **how: Any
+        self, names: np.ndarray, alike_runs: bool, data: Any, spec: DataSpec, ledger: Odometer, **how: Any
     ) -> None:
         self.spec = spec
         self.ledger = ledger
@@ -276,7 +276,7 @@ class Taped:
 
 
 _HEARD: list[tuple[str, torch.Tensor]] = []  # exact sums of the last flow
-_BOOKS: list[Ledger] = []  # and the ledgers of its runs
+_BOOKS: list[Odometer] = []  # and the ledgers of its runs
 _FAVOUR: dict[str, int] = {}  # the run that a score speaks for
 
 
@@ -287,7 +287,7 @@ def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[No
 
     names = made.units
 
-    def behind(data: Any, spec: DataSpec, ledger: Ledger, **how: Any) -> Taped:
+    def behind(data: Any, spec: DataSpec, ledger: Odometer, **how: Any) -> Taped:
         return Taped(names, alike_runs, data, spec, ledger, **how)
 
     nothing = {"return_value": None}

@@ -30,7 +30,7 @@ from sfumato.accounting.calibrate import most_times
 from sfumato.accounting.claims import topagg
 from sfumato.classify.features import NAMES
 from sfumato.classify.networks import NETWORKS, Architecture, Network, build
-from sfumato.engine.dpsgd import GRADIENT, Descent, descend
+from sfumato.engine.dpsgd import GRADIENT, DPSGDConfig, descend
 from sfumato.engine.gradients.clipping import Clip, Flat, TopK
 from sfumato.evaluate.features import fingerprint
 from sfumato.privacy.barrier import Barrier
@@ -111,9 +111,9 @@ class Classifier:
         """How one example's gradient is shortened."""
         return Flat(self.clip) if self.k == 1 else TopK(self.clip, self.k, BY[self.by])
 
-    def descent(self, spec: DataSpec, steps: int) -> Descent:
+    def descent(self, spec: DataSpec, steps: int) -> DPSGDConfig:
         """So many steps of DP-SGD on data of this description."""
-        return Descent(steps, min(self.batch, spec.records), self.clipping())
+        return DPSGDConfig(steps, min(self.batch, spec.records), self.clipping())
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         """Every step, within `budget`, from public facts alone."""

@@ -54,7 +54,7 @@ def train_classifier(
     from sfumato.ledger.job import Job
     from sfumato.ledger.reservation import charged, costly
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.odometer import Ledger
+    from sfumato.privacy.odometer import Odometer
     from sfumato.release.files.bundle import ensure_free
     from sfumato.release.files.sign import read_key
     from sfumato.run.run import Run
@@ -71,7 +71,7 @@ def train_classifier(
         rehearsed(classifier, plan, run, command=command, key=key, signer=signer)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     with charged(plan, box, job, ledger) as charge:
-        run = replace(run, folder=job.folder, ledger=Ledger(plan, charge.begin), owned=charge.check)
+        run = replace(run, folder=job.folder, ledger=Odometer(plan, charge.begin), owned=charge.check)
         with run.interruptible():
             barrier = Barrier(box, box.spec, run.ledger, device=run.device, microbatch=run.microbatch, tick=run.tick)
             network = classifier.learn(barrier, run)

@@ -78,7 +78,7 @@ def synthesize(
     seed: options.Seed = 0,
     device: Device = "auto",
     microbatch: options.Microbatch = 1024,
-    ledger: options.Ledger = None,
+    ledger: options.Odometer = None,
     out: options.Out = "release",
     sign: Sign = None,
     signer: Signer = None,

@@ -46,7 +46,7 @@ def tune(
     count: options.Count = 10_000,
     format: options.Format = "png",
     seed: options.Seed = 0,
-    ledger: options.Ledger = None,
+    ledger: options.Odometer = None,
     out: options.Out = "release",
     json: options.Json = False,
 ) -> Answer:

@@ -18,7 +18,7 @@ from sfumato.engine.ema import Average
 from sfumato.engine.gradients.clipping import Clip
 from sfumato.engine.gradients.per_example import ClippedGradient, Draw, Loss, assign, bound_for, per_example
 from sfumato.privacy.plan import Crossing, crossing
-from sfumato.privacy.samplers import Everyone, Poisson
+from sfumato.privacy.samplers import FullBatch, Poisson
 
 if TYPE_CHECKING:
     from sfumato.privacy.barrier import Barrier
@@ -29,7 +29,7 @@ GRADIENT = "gradient"
 
 
 @dataclass(frozen=True)
-class Descent:
+class DPSGDConfig:
     """The public side of one network's DP-SGD: how many steps, of how many examples, clipped how."""
 
     steps: int
@@ -44,7 +44,7 @@ class Descent:
         """The crossing of all steps; `multiplier` is sigma over the clipping norm."""
         rate = self.batch / spec.records
         return crossing(
-            bound_for(self.clip, self.batch), multiplier, Poisson(rate) if rate < 1 else Everyone(), self.steps
+            bound_for(self.clip, self.batch), multiplier, Poisson(rate) if rate < 1 else FullBatch(), self.steps
         )
 
     def query(
@@ -55,7 +55,7 @@ class Descent:
 
 
 def release_into(
-    net: nn.Module, barrier: Barrier, query: ClippedGradient, descent: Descent, *public: Any, name: str = GRADIENT
+    net: nn.Module, barrier: Barrier, query: ClippedGradient, descent: DPSGDConfig, *public: Any, name: str = GRADIENT
 ) -> None:
     """Put one noisy gradient into the parameters of `net`."""
     assign(net, barrier.release(name, query, *public) / descent.batch)
@@ -66,7 +66,7 @@ def descend(
     loss: Loss,
     barrier: Barrier,
     run: Run,
-    descent: Descent,
+    descent: DPSGDConfig,
     optimiser: Optimizer,
     *,
     average: float = 0.0,

@@ -15,14 +15,14 @@ from sfumato.accounting.budget import Budget, Relation
 from sfumato.accounting.claims import dp_sgd
 from sfumato.accounting.gaussian import mu_of
 from sfumato.engine import label_histogram
-from sfumato.engine.dpsgd import GRADIENT, Descent, descend
+from sfumato.engine.dpsgd import GRADIENT, DPSGDConfig, descend
 from sfumato.engine.ema import Average
 from sfumato.engine.gradients.per_example import Loss
 from sfumato.networks.generator import Generator
 from sfumato.privacy.bounds import AnyBound
 from sfumato.privacy.plan import Crossing, Plan, crossing, within
 from sfumato.record_rng import drawing
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
@@ -35,7 +35,7 @@ PUBLIC = "{} ordinary steps on public images, where some are given, come before 
 
 
 @dataclass(frozen=True)
-class Part:
+class BudgetShare:
     """A crossing beside the gradients that gets a fixed part of the budget, counted in squared mu."""
 
     bound: AnyBound
@@ -51,12 +51,12 @@ class Part:
 
 def plan(
     method: Method,
-    descent: Descent,
+    descent: DPSGDConfig,
     spec: DataSpec,
     budget: Budget,
     *,
     deviations: tuple[str, ...],
-    parts: Mapping[str, Part] | None = None,
+    parts: Mapping[str, BudgetShare] | None = None,
     warm: int = 0,
     **claim: Any,
 ) -> Plan:
@@ -66,7 +66,7 @@ def plan(
         assert method.labels.fraction is not None
         rest = 1 - method.labels.fraction
         others = {name: replace(part, share=part.share * rest) for name, part in others.items()}
-        others[label_histogram.CROSSING] = Part(label_histogram.VOTE, method.labels.fraction)
+        others[label_histogram.CROSSING] = BudgetShare(label_histogram.VOTE, method.labels.fraction)
     fixed = {name: part.crossing(budget) for name, part in others.items()}
 
     def at(noise: float) -> Plan:
@@ -94,7 +94,7 @@ def plan(
     )
 
 
-def _warnings(spec: DataSpec, descent: Descent, multiplier: float) -> tuple[str, ...]:
+def _warnings(spec: DataSpec, descent: DPSGDConfig, multiplier: float) -> tuple[str, ...]:
     if descent.batch > spec.records:
         return (f"A batch of {descent.batch} is more than all {spec.records} records; take a smaller one.",)
     if multiplier > descent.batch / 20:
@@ -125,7 +125,7 @@ def train(
     loss: Loss,
     barrier: Barrier,
     run: Run,
-    descent: Descent,
+    descent: DPSGDConfig,
     *,
     rate: float,
     average: float,
@@ -139,7 +139,7 @@ def train(
     made: Any = generator or net
     mean = Average(made, average) if average else None
     optimiser = torch.optim.Adam(parameters or net.parameters(), lr=rate, betas=(0.9, 0.99))
-    strip = Strip(run, made, barrier.spec)
+    strip = Preview(run, made, barrier.spec)
     keep = {"strip": strip} | ({"mean": mean} if mean else {})
     for step, _ in descend(
         net,

@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from sfumato.data.labels import LabelPrior
-from sfumato.privacy.bounds import Ballot, BoundedSum
+from sfumato.privacy.bounds import BoundedSum, IntegerBound
 
 if TYPE_CHECKING:
     from sfumato.privacy.barrier import Barrier
     from sfumato.run.run import Run
 
-VOTE = Ballot(1, low=0)
+VOTE = IntegerBound(1, low=0)
 CROSSING = "labels"
 
 

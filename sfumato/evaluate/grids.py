@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from sfumato.evaluate.real import Part, Real
+    from sfumato.evaluate.real import Fold, Real
     from sfumato.types import Images
 
 EACH = 8
@@ -33,7 +33,7 @@ def address(pixels: np.ndarray) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def class_rows(classes: Sequence[str], real: Part, fake: Images) -> list[dict[str, Any]]:
+def class_rows(classes: Sequence[str], real: Fold, fake: Images) -> list[dict[str, Any]]:
     """The first images of each class, real and synthetic."""
     return [
         {"name": name}

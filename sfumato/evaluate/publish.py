@@ -30,7 +30,7 @@ from sfumato.evaluate import stacked
 from sfumato.evaluate.networks import judge
 from sfumato.evaluate.place import check_place
 from sfumato.evaluate.real import class_numbers, matched, open_test
-from sfumato.privacy.bounds import Ballot, BoundedSum
+from sfumato.privacy.bounds import BoundedSum, IntegerBound
 from sfumato.privacy.plan import Plan, crossing, within
 from sfumato.run.progress import Silent
 from sfumato.types import DataSpec, Images
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 METHOD = "publish-accuracy"
 CROSSING = "accuracy"
 FORMAT = "sfumato-accuracy/1"
-VOTE = Ballot(1, low=0)
+VOTE = IntegerBound(1, low=0)
 Finish = Callable[[Tensor, dict[str, Any]], dict[str, Any]]  # what is said of two counts under a statement
 
 
@@ -144,14 +144,14 @@ def _cross(
     from sfumato.ledger.job import Job
     from sfumato.ledger.reservation import charged, costly
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.odometer import Ledger
+    from sfumato.privacy.odometer import Odometer
 
     if costly(box.spec, ledger):
         _rehearsed(plan, query, device, finish)
     job = Job.create({}, str(ledger) if ledger else None)
     try:
         with charged(plan, box, job, ledger, resumable=False) as charge:
-            barrier = Barrier(box, box.spec, Ledger(plan, charge.begin), device=device)
+            barrier = Barrier(box, box.spec, Odometer(plan, charge.begin), device=device)
             counts = barrier.release(CROSSING, query)  # the barrier
             charge.check()
             statement = _statement(plan, barrier.noise.source, charge.others())

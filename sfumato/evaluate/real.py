@@ -26,7 +26,7 @@ COUNTS = "test-accesses.json"
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Fold:
     """Real images in memory, with labels that index the classes of the release."""
 
     name: str
@@ -43,8 +43,8 @@ class Part:
 class Real:
     """Training and test images of the real data, with the groups of the test images where they are named."""
 
-    train: Part
-    test: Part
+    train: Fold
+    test: Fold
     groups: np.ndarray | None = None
     accesses: int = 0
 
@@ -141,11 +141,11 @@ def _opened(data: Any, **options: Any) -> AbstractContextManager[PrivateImages]:
     return nullcontext(data) if isinstance(data, PrivateImages) else load(data, **options)
 
 
-def _part(box: PrivateImages, like: Images) -> Part:
+def _part(box: PrivateImages, like: Images) -> Fold:
     inside = records(box)
     pixels = matched(inside.read(slice(0, None)), like, box.spec)
     numbers = class_numbers(box.spec, like)
-    return Part(box.spec.name, pixels, numbers[inside.labels], inside.digests.copy(), box.spec.public)
+    return Fold(box.spec.name, pixels, numbers[inside.labels], inside.digests.copy(), box.spec.public)
 
 
 def matched(pixels: np.ndarray, like: Images, spec: DataSpec) -> np.ndarray:

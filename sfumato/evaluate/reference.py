@@ -58,7 +58,7 @@ class Generator(nn.Module):
         return self.body(coarse)[:, :, : self.shape[1], : self.shape[2]]
 
 
-class Discriminator(nn.Module):
+class ReferenceDiscriminator(nn.Module):
     """Image and class -> a score; high for real."""
 
     def __init__(self, shape: tuple[int, int, int], classes: int, width: int) -> None:
@@ -98,7 +98,7 @@ def reference(
         torch.manual_seed(seed)
         shape = tuple(map(int, pixels.shape[1:]))
         maker = Generator(shape, classes, training.latent, training.width).to(device)
-        critic = Discriminator(shape, classes, training.width).to(device)
+        critic = ReferenceDiscriminator(shape, classes, training.width).to(device)
         _play(maker, critic, pixels, labels, training, device, progress)
         wanted = torch.from_numpy(np.resize(np.unique(labels), count))
         return _draw(maker, wanted, device), wanted.numpy()
@@ -106,7 +106,7 @@ def reference(
 
 def _play(
     maker: Generator,
-    critic: Discriminator,
+    critic: ReferenceDiscriminator,
     pixels: np.ndarray,
     labels: np.ndarray,
     training: Training,

@@ -25,7 +25,7 @@ CHUNK = {"cpu": 100, "cuda": 2000}  # test images at once; small enough for the 
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Schedule:
     """The schedule of a network; it does not depend on the data."""
 
     steps: int = 2000
@@ -35,12 +35,12 @@ class Recipe:
 
 
 RECIPES = {
-    "cnn": Recipe(rate=4e-3, decay=2e-2),
-    "mlp": Recipe(rate=1e-3, decay=2e-2),
-    "logreg": Recipe(rate=2e-3, decay=1e-2),
-    "resnet": Recipe(rate=1e-2, decay=5e-2),
-    "wrn": Recipe(rate=5e-3, decay=5e-2),
-    "resnext": Recipe(rate=5e-3, decay=5e-2),
+    "cnn": Schedule(rate=4e-3, decay=2e-2),
+    "mlp": Schedule(rate=1e-3, decay=2e-2),
+    "logreg": Schedule(rate=2e-3, decay=1e-2),
+    "resnet": Schedule(rate=1e-2, decay=5e-2),
+    "wrn": Schedule(rate=5e-3, decay=5e-2),
+    "resnext": Schedule(rate=5e-3, decay=5e-2),
 }
 
 
@@ -64,7 +64,7 @@ def train(
     classes: int,
     seeds: Sequence[int],
     device: str = "cpu",
-    recipe: Recipe | None = None,
+    recipe: Schedule | None = None,
     looks: int = LOOKS,
     progress: Silent | None = None,
 ) -> Trained:
@@ -89,7 +89,7 @@ def train(
 
 
 def _fit(
-    net: nn.Module, data: tuple[Tensor, Tensor], seeds: Sequence[int], recipe: Recipe, device: str
+    net: nn.Module, data: tuple[Tensor, Tensor], seeds: Sequence[int], recipe: Schedule, device: str
 ) -> Iterator[int]:
     """The steps; yields how many are done."""
     pixels, labels = data

@@ -26,7 +26,7 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.networks.generator import settled_briefly
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.inside import Inside, Lot, Units
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.pages import Pages
 from sfumato.privacy.plan import Crossing, Plan
 from sfumato.run.run import Run
@@ -62,7 +62,7 @@ class Stage:
         from sfumato.audit.recording.recording_barrier import made_up
 
         self.spec = plan.data
-        self.ledger = Ledger(plan)
+        self.ledger = Odometer(plan)
         box = made_up(plan.data, np.random.default_rng(0), RECORDS).box(plan.data)
         # Pages have the shape of the real run, so that memory is tried too; on a CPU that would take minutes.
         rows = min(run.microbatch, ROWS) if run.device == "cpu" else run.microbatch

@@ -292,10 +292,10 @@ def _best_of(
 def _one(method: Method, plan: Plan, box: PrivateImages, run: Run, began: Callable[[], None]) -> _Run:
     """One run and its noisy score, out of anybody's sight."""
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.odometer import Ledger
+    from sfumato.privacy.odometer import Odometer
     from sfumato.run.progress import Silent
 
-    hidden = replace(run, ledger=Ledger(plan, began), progress=Silent())
+    hidden = replace(run, ledger=Odometer(plan, began), progress=Silent())
     barrier = Barrier(box, box.spec, hidden.ledger, device=run.device, microbatch=run.microbatch)
     generator = method.learn(barrier, hidden)
     votes = barrier.release(SCORE, _score(generator.sample(JUDGED, seed=run.seed)))

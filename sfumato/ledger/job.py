@@ -19,7 +19,7 @@ from typing import Any
 
 from sfumato.errors import InputError, OverBudget
 from sfumato.ledger.charge import cost_of, fingerprint
-from sfumato.ledger.store import Accounts, Cost, Reservation, new_reservation
+from sfumato.ledger.store import Cost, Ledger, Reservation, new_reservation
 from sfumato.privacy.plan import Plan
 from sfumato.run import checkpoint
 
@@ -122,7 +122,7 @@ class Job:
         """Write the manifest durably."""
         checkpoint.replace(self.folder / "manifest.json", json.dumps(self.manifest).encode())
 
-    def enter(self, accounts: Accounts, plan: Plan, name: str, digests: Any, named: bool = True) -> None:
+    def enter(self, accounts: Ledger, plan: Plan, name: str, digests: Any, named: bool = True) -> None:
         """Reserve the whole plan, or take over the reservation of the run that is resumed."""
         self._agree("plan", hashlib.sha256(json.dumps(plan.to_json(), sort_keys=True).encode()).hexdigest())
         self._agree("data", fingerprint(digests, self.manifest["run"]))
@@ -140,7 +140,7 @@ class Job:
             raise InputError(f"The {what} changed since the run {self.folder.name} began; start a new run.")
         self.manifest[what] = found
 
-    def _reserve(self, accounts: Accounts, plan: Plan, name: str, digests: Any, named: bool) -> None:
+    def _reserve(self, accounts: Ledger, plan: Plan, name: str, digests: Any, named: bool) -> None:
         def cost(relation: Any) -> Cost:
             return cost_of(plan, relation)
 
@@ -155,7 +155,7 @@ class Job:
             named=named,
         )
 
-    def _take_over(self, accounts: Accounts) -> None:
+    def _take_over(self, accounts: Ledger) -> None:
         """Swap the token. The new one is on the disk before the ledger has it, so no crash can lose the run."""
         run = self.manifest["run"]
         current = self._token(accounts)
@@ -166,7 +166,7 @@ class Job:
         self.manifest |= {"token": fresh, "next": None}
         self.store()
 
-    def check(self, accounts: Accounts) -> None:
+    def check(self, accounts: Ledger) -> None:
         """Raise if this run was resumed elsewhere, or its reservation given back."""
         if not accounts.holds(self.manifest["run"], self.manifest["token"]):
             raise OverBudget(
@@ -174,24 +174,24 @@ class Job:
                 "given back before it began; this one stops."
             )
 
-    def begin(self, accounts: Accounts) -> None:
+    def begin(self, accounts: Ledger) -> None:
         """Make it durable, right before the first crossing, that there is one."""
         accounts.begin(self.manifest["run"], self.manifest["token"])
 
-    def give_back(self, accounts: Accounts) -> bool:
+    def give_back(self, accounts: Ledger) -> bool:
         """Return the reservation and delete the folder if nothing has crossed; whether that was so."""
         if not accounts.give_back(self.manifest["run"], self._token(accounts)):
             return False
         self.discard()
         return True
 
-    def finish(self, accounts: Accounts) -> None:
+    def finish(self, accounts: Ledger) -> None:
         """Commit what was planned and delete every private file of the run."""
         if accounts.knows(self.manifest["run"]) or not accounts.throw_away:
             accounts.commit(self.manifest["run"], self._token(accounts))
         self.discard()
 
-    def _token(self, accounts: Accounts) -> str:
+    def _token(self, accounts: Ledger) -> str:
         """The token that the ledger may hold; the pending one if a crash came right after the swap."""
         pending = self.manifest["next"]
         return str(pending if pending and accounts.holds(self.manifest["run"], pending) else self.manifest["token"])

@@ -13,14 +13,14 @@ from sfumato.data.private import PrivateImages
 from sfumato.errors import InputError, Interrupted, SfumatoError, Unfinished
 from sfumato.ledger.charge import account_name, digests_of, is_named
 from sfumato.ledger.job import Job, unless_refused
-from sfumato.ledger.store import Accounts, default_path
+from sfumato.ledger.store import Ledger, default_path
 from sfumato.privacy.plan import Plan
 from sfumato.types import DataSpec
 
 
-def open_accounts(spec: DataSpec, ledger: str | Path | None) -> Accounts:
+def open_accounts(spec: DataSpec, ledger: str | Path | None) -> Ledger:
     """The ledger of the data; sets that are public as a whole get a throw-away one unless a file is named."""
-    return Accounts(ledger or (None if spec.public else default_path()))
+    return Ledger(ledger or (None if spec.public else default_path()))
 
 
 def costly(spec: DataSpec, ledger: str | Path | None) -> bool:
@@ -33,7 +33,7 @@ class Charge:
     """A reservation that this process holds."""
 
     job: Job
-    accounts: Accounts
+    accounts: Ledger
     box: PrivateImages
 
     def check(self) -> None:
@@ -62,7 +62,7 @@ class Charge:
         return told | {"runs": [run for run in told["runs"] if run["run"] != self.job.manifest["run"]]}
 
 
-def give_back_unbegun(accounts: Accounts) -> None:
+def give_back_unbegun(accounts: Ledger) -> None:
     """Return what processes had reserved that were killed before their first crossing.
 
     That nothing crossed is in the ledger; that the process is gone shows in the lock of its folder, which we hold for
@@ -105,13 +105,13 @@ def charged(
         accounts.close()
 
 
-def _gave_back(job: Job, accounts: Accounts) -> bool:
+def _gave_back(job: Job, accounts: Ledger) -> bool:
     with suppress(SfumatoError):  # a ledger that cannot be written now gives it back when it is next opened
         return job.entered and job.give_back(accounts)
     return False
 
 
-def _stopped(job: Job, accounts: Accounts, resumable: bool) -> str:
+def _stopped(job: Job, accounts: Ledger, resumable: bool) -> str:
     if _gave_back(job, accounts):
         return "Stopped before anything crossed: what was reserved is given back. Start a new run."
     if not resumable:
@@ -143,7 +143,7 @@ def _spent(job: Job, resumable: bool) -> str:
     return f"What was reserved stays spent, and nothing is lost: go on with {_how(job)}"
 
 
-def _enter(job: Job, accounts: Accounts, plan: Plan, box: PrivateImages) -> None:
+def _enter(job: Job, accounts: Ledger, plan: Plan, box: PrivateImages) -> None:
     try:
         job.enter(accounts, plan, account_name(box), digests_of(box), is_named(box))
     except SfumatoError:

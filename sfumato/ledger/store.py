@@ -18,7 +18,7 @@ from sfumato.ledger.admit import Cost, Costs, Price, admit, check_change, price_
 from sfumato.ledger.migrate import now
 from sfumato.ledger.schema import Digests, Store, default_path
 
-__all__ = ["Accounts", "Cost", "Reservation", "default_path", "new_reservation"]
+__all__ = ["Ledger", "Cost", "Reservation", "default_path", "new_reservation"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def new_reservation() -> Reservation:
     return Reservation(secrets.token_hex(16), secrets.token_hex(32))
 
 
-class Accounts:
+class Ledger:
     """The ledger in one SQLite file, or a throw-away one in memory where `path` is None.
 
     A data set belongs to the account of its name and to every account that shares a record or a person with it. These
@@ -45,7 +45,7 @@ class Accounts:
     >>> import numpy as np
     >>> from sfumato.accounting.gaussian import epsilon_of
     >>> digests = np.zeros((1, 32), np.uint8)
-    >>> with Accounts(None) as accounts:
+    >>> with Ledger(None) as accounts:
     ...     accounts.set_total("scans", digests, Budget(epsilon=2))
     ...     _ = accounts.reserve(name="scans", digests=digests, budget=Budget(epsilon=1), method="dp-merf",
     ...         cost=lambda relation: Cost(0.268, 0.0, lambda delta: epsilon_of(delta, 0.268)), plan_json="{}")
@@ -62,7 +62,7 @@ class Accounts:
         """Close the file."""
         self._store.close()
 
-    def __enter__(self) -> Accounts:
+    def __enter__(self) -> Ledger:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

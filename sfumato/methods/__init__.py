@@ -46,7 +46,7 @@ RELEASABLE = {
 TABLE = (
     Row(
         name="datalens",
-        module="datalens",
+        module="teachers.datalens",
         cls="DataLens",
         site=Site.B3,
         family="teachers vote on gradients",
@@ -58,7 +58,7 @@ TABLE = (
     ),
     Row(
         name="dp-hp",
-        module="dp_hp",
+        module="embedding.dp_hp",
         cls="DPHP",
         site=Site.B1,
         family="mean embedding, one release",
@@ -70,7 +70,7 @@ TABLE = (
     ),
     Row(
         name="dp-mepf",
-        module="dp_mepf",
+        module="embedding.dp_mepf",
         cls="DPMEPF",
         site=Site.B1,
         family="mean embedding, one release",
@@ -82,7 +82,7 @@ TABLE = (
     ),
     Row(
         name="dp-merf",
-        module="dp_merf",
+        module="embedding.dp_merf",
         cls="DPMERF",
         site=Site.B1,
         family="mean embedding, one release",
@@ -94,7 +94,7 @@ TABLE = (
     ),
     Row(
         name="dp-nf",
-        module="dp_nf",
+        module="dpsgd.dp_nf",
         cls="DPNF",
         site=Site.B4,
         family="normalising flow, trained by DP-SGD",
@@ -106,7 +106,7 @@ TABLE = (
     ),
     Row(
         name="dp-ntk",
-        module="dp_ntk",
+        module="embedding.dp_ntk",
         cls="DPNTK",
         site=Site.B1,
         family="mean embedding, one release",
@@ -118,7 +118,7 @@ TABLE = (
     ),
     Row(
         name="dp-sinkhorn",
-        module="dp_sinkhorn",
+        module="sets.dp_sinkhorn",
         cls="DPSinkhorn",
         site=Site.B3,
         family="noisy gradients of a transport distance",
@@ -130,7 +130,7 @@ TABLE = (
     ),
     Row(
         name="dp-swd",
-        module="dp_swd",
+        module="embedding.dp_swd",
         cls="DPSWD",
         site=Site.B1,
         family="sliced Wasserstein, one release",
@@ -142,7 +142,7 @@ TABLE = (
     ),
     Row(
         name="dp-vae",
-        module="dp_vae",
+        module="dpsgd.dp_vae",
         cls="DPVAE",
         site=Site.B4,
         family="variational autoencoder, trained by DP-SGD",
@@ -154,7 +154,7 @@ TABLE = (
     ),
     Row(
         name="dpaf",
-        module="dpaf",
+        module="gan.dpaf.dpaf",
         cls="DPAF",
         site=Site.B2,
         family="GAN with noisy sums of features in the forward phase",
@@ -166,7 +166,7 @@ TABLE = (
     ),
     Row(
         name="dpdm",
-        module="dpdm",
+        module="dpsgd.dpdm",
         cls="DPDM",
         site=Site.B4,
         family="diffusion model, trained by DP-SGD",
@@ -178,7 +178,7 @@ TABLE = (
     ),
     Row(
         name="dpgan",
-        module="dpgan",
+        module="gan.dpgan",
         cls="DPGAN",
         site=Site.B2,
         family="GAN with a critic trained by DP-SGD",
@@ -190,7 +190,7 @@ TABLE = (
     ),
     Row(
         name="g-pate",
-        module="g_pate",
+        module="teachers.g_pate",
         cls="GPATE",
         site=Site.B3,
         family="teachers vote on projected gradients",
@@ -202,7 +202,7 @@ TABLE = (
     ),
     Row(
         name="gs-wgan",
-        module="gs_wgan",
+        module="teachers.gs_wgan",
         cls="GSWGAN",
         site=Site.B3,
         family="noisy gradients of drawn critics",
@@ -214,7 +214,7 @@ TABLE = (
     ),
     Row(
         name="ndpdc",
-        module="ndpdc",
+        module="sets.ndpdc",
         cls="NDPDC",
         site=Site.B1,
         family="fixed set, features of random networks",
@@ -226,7 +226,7 @@ TABLE = (
     ),
     Row(
         name="p3gm",
-        module="p3gm",
+        module="dpsgd.p3gm",
         cls="P3GM",
         site=Site.B4,
         family="private PCA and mixture, then a decoder",
@@ -238,7 +238,7 @@ TABLE = (
     ),
     Row(
         name="pate-gan",
-        module="pate_gan",
+        module="teachers.pate_gan",
         cls="PATEGAN",
         site=Site.B2,
         family="teachers label fakes for a student",
@@ -250,7 +250,7 @@ TABLE = (
     ),
     Row(
         name="pearl",
-        module="pearl",
+        module="embedding.pearl",
         cls="PEARL",
         site=Site.B1,
         family="mean embedding, one release",
@@ -262,7 +262,7 @@ TABLE = (
     ),
     Row(
         name="private-evolution",
-        module="private_evolution",
+        module="sets.private_evolution",
         cls="PrivateEvolution",
         site=Site.B1,
         family="votes on a population",
@@ -274,7 +274,7 @@ TABLE = (
     ),
     Row(
         name="private-set",
-        module="private_set",
+        module="sets.private_set",
         cls="PrivateSet",
         site=Site.B2,
         family="fixed set, matched gradients of classifiers",

@@ -17,8 +17,8 @@ from torch import Tensor
 from sfumato.data.private import PrivateImages
 from sfumato.privacy.inside import Inside, Query
 from sfumato.privacy.noise import NoiseFacts
-from sfumato.privacy.odometer import Ledger
-from sfumato.privacy.partitions import Held, Recipe
+from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.partitions import PartitionHandle, TeacherModel
 from sfumato.privacy.plan import Plan
 from sfumato.types import DataSpec
 
@@ -27,16 +27,16 @@ class Behind(Protocol):
     """What a barrier stands in front of: the private side, or one that an auditor listens to."""
 
     spec: DataSpec
-    ledger: Ledger
+    ledger: Odometer
     noise: Any
 
     def release(self, name: str, query: Query, *public: Any) -> Tensor:
         """The noisy answer."""
 
-    def hold(self, recipe: Recipe, parts: int) -> Held:
+    def hold(self, recipe: TeacherModel, parts: int) -> PartitionHandle:
         """A handle on parts."""
 
-    def train(self, held: Held, *public: Any) -> None:
+    def train(self, held: PartitionHandle, *public: Any) -> None:
         """One update of held parts."""
 
 
@@ -49,7 +49,7 @@ class Barrier:
 
     __slots__ = ("__weakref__",)
 
-    def __init__(self, data: PrivateImages | None, spec: DataSpec, ledger: Ledger, **how: Any) -> None:
+    def __init__(self, data: PrivateImages | None, spec: DataSpec, ledger: Odometer, **how: Any) -> None:
         _BEHIND[self] = Inside(data, spec, ledger, **how)
 
     @classmethod
@@ -83,11 +83,11 @@ class Barrier:
         """The noisy answer to `query`, in float64. Charged before a record is read."""
         return _BEHIND[self].release(name, query, *public)
 
-    def hold(self, recipe: Recipe, parts: int) -> Held:
+    def hold(self, recipe: TeacherModel, parts: int) -> PartitionHandle:
         """Split the data into `parts` by a secret hash, each with a private state made by a public recipe."""
         return _BEHIND[self].hold(recipe, parts)
 
-    def train(self, held: Held, *public: Any) -> None:
+    def train(self, held: PartitionHandle, *public: Any) -> None:
         """One update of every held part, on its own records. Returns nothing, and costs nothing."""
         _BEHIND[self].train(held, *public)
 

@@ -1,7 +1,7 @@
 """One value of a whole sample: a question that is not a sum of terms, such as the gradient of a distance of two sets.
 
-Every record may move it at will, within a ball of radius C (`Ball`). Let S be a Poisson sample of the other records, q
-the rate, and f the value. Given S, which is the same for two neighbours, their answers are
+Every record may move it at will, within a ball of radius C (`BatchBound`). Let S be a Poisson sample of the other
+records, q the rate, and f the value. Given S, which is the same for two neighbours, their answers are
 
     add-remove    N(f(S))  against  (1-q) N(f(S)) + q N(f(S + x)),    ||f(S) - f(S + x)|| <= 2C
     replace-one   (1-q) N(f(S)) + q N(f(S + x))  against  (1-q) N(f(S)) + q N(f(S + x'))
@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from sfumato.privacy.bounds import Ball
+from sfumato.privacy.bounds import BatchBound
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +33,12 @@ class BatchValue:
     """
 
     function: Callable[..., Tensor]
-    bound: Ball
+    bound: BatchBound
     shape: tuple[int, ...]
     by_class: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.bound, Ball):
+        if not isinstance(self.bound, BatchBound):
             raise ValueError(f"Expected bound=Ball(norm) for a value of a whole sample, found bound={self.bound}.")
 
     def answer_shape(self, classes: int) -> tuple[int, ...]:

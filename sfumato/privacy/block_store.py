@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 
-class Team(Protocol):
+class TeacherBlock(Protocol):
     """The state of some parts: updated with records of their own and public values, and never seen outside."""
 
     def update(self, images: Tensor, labels: Tensor, *public: Any) -> None:
@@ -27,14 +27,14 @@ class Team(Protocol):
         """As it was."""
 
 
-class Shelf:
+class BlockStore:
     """Teams by block number. All of them stay on the device if they fit; otherwise one visits it at a time."""
 
-    def __init__(self, make: Callable[[int], Team], counts: Mapping[int, int], device: str) -> None:
+    def __init__(self, make: Callable[[int], TeacherBlock], counts: Mapping[int, int], device: str) -> None:
         self._make = make
         self._counts = dict(counts)
         self._device = device
-        self._teams: dict[int, Team] = {}
+        self._teams: dict[int, TeacherBlock] = {}
         self._states: dict[int, dict[str, Tensor]] = {}
         self._folder: Path | None = None
         for block in self._counts:
@@ -43,7 +43,7 @@ class Shelf:
     def __iter__(self) -> Iterator[int]:
         return iter(self._counts)
 
-    def _place(self, block: int, team: Team) -> None:
+    def _place(self, block: int, team: TeacherBlock) -> None:
         left = len(self._counts) - len(self._teams) - 1
         size = sum(t.nbytes for t in team.state_dict().values())
         # Half as much again as the states is left to work with.
@@ -52,7 +52,7 @@ class Shelf:
         else:
             self._put(block, team)
 
-    def _put(self, block: int, team: Team) -> None:
+    def _put(self, block: int, team: TeacherBlock) -> None:
         """Keep a state apart from the device: in memory, or where that is short in a private file."""
         state = team.state_dict()
         kept = self._states.get(block)
@@ -74,7 +74,7 @@ class Shelf:
         return flat[: like.numel()].view(like.shape)
 
     @contextmanager
-    def team(self, block: int, *, keep: bool) -> Iterator[Team]:
+    def team(self, block: int, *, keep: bool) -> Iterator[TeacherBlock]:
         """The team of a block, on the device; with `keep` its new state is put back."""
         if block in self._teams:
             yield self._teams[block]

@@ -55,15 +55,15 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Ballot:
+class IntegerBound:
     """Whole numbers from `low` to `high`, at most `most` of them not zero: the discrete Gaussian applies.
 
     `coordinates`, where it is declared, is how many numbers a ballot has: a vote cannot move where there is no other
     place, and a ballot with more of them is refused.
 
-    >>> Ballot(200).sensitivity(Relation.REPLACE_ONE) == 2 * 200**0.5  # all signs flipped
+    >>> IntegerBound(200).sensitivity(Relation.REPLACE_ONE) == 2 * 200**0.5  # all signs flipped
     True
-    >>> Ballot(1, low=0, coordinates=1).sensitivity(Relation.REPLACE_ONE)  # yes or no
+    >>> IntegerBound(1, low=0, coordinates=1).sensitivity(Relation.REPLACE_ONE)  # yes or no
     1.0
     """
 
@@ -116,10 +116,11 @@ class Ballot:
 
 
 @dataclass(frozen=True)
-class Ball:
+class BatchBound:
     """A ball of radius `norm` for one value of a whole sample, which any unit may move from side to side.
 
-    >>> {Ball(1.0).sensitivity(relation) == 2 * Bound(1.0).sensitivity(Relation.ADD_REMOVE) for relation in Relation}
+    >>> once = Bound(1.0).sensitivity(Relation.ADD_REMOVE)
+    >>> {BatchBound(1.0).sensitivity(relation) == 2 * once for relation in Relation}
     {True}
     """
 
@@ -147,7 +148,7 @@ class Ball:
         return Bound(self.norm).project(terms)
 
 
-AnyBound = Bound | Ballot | Ball
+AnyBound = Bound | IntegerBound | BatchBound
 
 
 class Summed(Protocol):

@@ -16,19 +16,19 @@ from sfumato.errors import OverBudget
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import Bound, BoundedSum, Summed
 from sfumato.privacy.noise import Noise
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.pages import BLANK, Pages
-from sfumato.privacy.partitions import Held, Parts, PartSum, Recipe, hide, inside
+from sfumato.privacy.partitions import PartitionHandle, Partitions, PartitionSum, TeacherModel, hide, inside
 from sfumato.privacy.plan import Crossing
 from sfumato.privacy.ranks import Alone, Ranks
-from sfumato.privacy.samplers import Everyone
+from sfumato.privacy.samplers import FullBatch
 from sfumato.types import DataSpec, Unit
 
 PEOPLE = 128  # persons whose terms are held at once
 
 Units = NDArray[np.int64]
 Summable = BoundedSum | Summed
-Query = BoundedSum | Summed | PartSum | BatchValue
+Query = BoundedSum | Summed | PartitionSum | BatchValue
 Tick = Callable[[str, float | None], None]  # told the crossing and the fraction done; None where that is private
 
 
@@ -51,7 +51,7 @@ class Inside:
         self,
         data: PrivateImages | None,
         spec: DataSpec,
-        ledger: Ledger,
+        ledger: Odometer,
         *,
         noise: Noise | None = None,
         device: str = "cpu",
@@ -77,7 +77,7 @@ class Inside:
             total = self.total(name, crossing, query, public)
         # With several ranks each has a part of the sum; one of them adds the noise, and all get the same answer.
         total = self.ranks.sum(total)
-        if not isinstance(query, BoundedSum | PartSum):
+        if not isinstance(query, BoundedSum | PartitionSum):
             # Terms that were projected one by one lie on the grid already. The noise lies on it, so others must too.
             total = torch.round(total / crossing.bound.grid) * crossing.bound.grid
         self._heard(name, total)
@@ -86,8 +86,8 @@ class Inside:
         return answer
 
     def _charged(self, name: str, query: Query) -> Crossing:
-        held = isinstance(query, PartSum)
-        uses = query.queries if isinstance(query, PartSum) else 1
+        held = isinstance(query, PartitionSum)
+        uses = query.queries if isinstance(query, PartitionSum) else 1
         if self._released != dict(self.ledger.used):
             raise OverBudget("The ledger's counts were changed by something other than the barrier; the run stops.")
         crossing = self.ledger.charge(name, uses)
@@ -97,18 +97,22 @@ class Inside:
                 f"Expected {crossing.bound} as planned for crossing '{name}', found {query.bound}"
                 f"{', of held parts' if held else ''}."
             )
-        if isinstance(query.bound, Bound) and not isinstance(query, BoundedSum | PartSum) and not query.bound.slack:
+        if (
+            isinstance(query.bound, Bound)
+            and not isinstance(query, BoundedSum | PartitionSum)
+            and not query.bound.slack
+        ):
             raise ValueError("Expected a bound with slack for a query that sums its own terms, found none.")
         return crossing
 
     def total(self, name: str, crossing: Crossing, query: Query, public: tuple[Any, ...]) -> Tensor:
         """The exact answer, over a fresh sample."""
-        if isinstance(query, PartSum):
+        if isinstance(query, PartitionSum):
             return self._of_parts(name, crossing, query, public)
         units = self._lot.units(crossing, name, self.ledger.used[name], self.sums.units, self.noise)
         if isinstance(query, BatchValue):  # cannot be dealt out: one block, and ranks without it add nothing
             return self.sums.value(name, query, units if self.ranks.owns(0) else units[:0], public)
-        ordered = isinstance(crossing.sampler, Everyone) and self.spec.count_public
+        ordered = isinstance(crossing.sampler, FullBatch) and self.spec.count_public
         placed = self._lot.placed(self._pages(crossing, ordered), units, ordered, self.noise)
         return self.sums.total(name, query, self.ranks.share(placed), len(units), public, paced=ordered)
 
@@ -120,7 +124,7 @@ class Inside:
             return Pages.holding(self.spec.records, most, self.ranks.size)
         return Pages.sampled(expected, most, self.ranks.size)
 
-    def _of_parts(self, name: str, crossing: Crossing, query: PartSum, public: tuple[Any, ...]) -> Tensor:
+    def _of_parts(self, name: str, crossing: Crossing, query: PartitionSum, public: tuple[Any, ...]) -> Tensor:
         parts = inside(query.held)
         taking_part = None
         use = self.ledger.used[name]
@@ -132,15 +136,17 @@ class Inside:
             taking_part = self.ranks.same(taking_part)
         return parts.total(query, use, taking_part, public)
 
-    def hold(self, recipe: Recipe, parts: int) -> Held:
+    def hold(self, recipe: TeacherModel, parts: int) -> PartitionHandle:
         """Split the data into `parts` by a secret hash, each with a private state made by a public recipe."""
         key = self.ranks.same(torch.frombuffer(bytearray(self.noise.take(32)), dtype=torch.uint8))
         relation = self.ledger.plan.budget.relation
         sums = self.sums
-        made = Parts(recipe, parts, sums.data, self.spec, relation, bytes(key.tolist()), sums.device, self.ranks.owns)
+        made = Partitions(
+            recipe, parts, sums.data, self.spec, relation, bytes(key.tolist()), sums.device, self.ranks.owns
+        )
         return hide(made)
 
-    def train(self, held: Held, *public: Any) -> None:
+    def train(self, held: PartitionHandle, *public: Any) -> None:
         """One update of every held part, on its own records. Returns nothing, and costs nothing."""
         with apart():
             inside(held).train(*public)

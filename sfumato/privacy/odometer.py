@@ -18,7 +18,7 @@ from sfumato.privacy.plan import Crossing, Plan
 FEW = 16  # uses up to which the answers of a crossing are remembered by their hashes
 
 
-class Ledger:
+class Odometer:
     """Counts crossings against a plan.
 
     The draws of noise and the counts cannot drift apart: the barrier draws only after `charge` returned. `began` is

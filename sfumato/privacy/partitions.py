@@ -1,8 +1,8 @@
 """Parts of the data with a private state of their own (teachers, critics), built inside from a public recipe.
 
 A unit lies in exactly one part, by a keyed hash of its identity, and a part sees nobody else's records: so one unit
-changes one part's terms, whatever the state has become. Nothing about a part is returned; a `PartSum` asks all parts
-one question, and its answer passes the barrier like any other.
+changes one part's terms, whatever the state has become. Nothing about a part is returned; a `PartitionSum` asks all
+parts one question, and its answer passes the barrier like any other.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from torch import Tensor
 
 from sfumato.accounting.budget import Relation
 from sfumato.data.private import Records
-from sfumato.privacy.block_store import Shelf, Team
+from sfumato.privacy.block_store import BlockStore, TeacherBlock
 from sfumato.privacy.bounds import AnyBound
 from sfumato.privacy.keyed_hash import part_of
 from sfumato.types import DataSpec, Unit
 
 
-class Recipe(Protocol):
+class TeacherModel(Protocol):
     """Public: how the teams of a block of parts are made, and how many records a part brings to each update."""
 
     @property
@@ -36,11 +36,11 @@ class Recipe(Protocol):
     def block(self, parts: int, device: str) -> int:
         """How many parts make one block; from public facts alone."""
 
-    def make(self, count: int, random: torch.Generator, device: str) -> Team:
+    def make(self, count: int, random: torch.Generator, device: str) -> TeacherBlock:
         """The state of `count` parts before they have seen a record."""
 
 
-class Held:
+class PartitionHandle:
     """A handle on parts behind the barrier: shows how many there are, and nothing else."""
 
     __slots__ = ("__weakref__", "parts")
@@ -50,14 +50,14 @@ class Held:
 
 
 @dataclass(frozen=True, eq=False)
-class PartSum:
+class PartitionSum:
     """Sums over all parts of bounded terms, one sum for each of `queries` questions.
 
     `contribution(team, random, *public)` gives (parts of the block, queries, *shape): one term a part and question.
     Each question is charged as one use of its crossing.
     """
 
-    held: Held
+    held: PartitionHandle
     contribution: Callable[..., Tensor]
     bound: AnyBound
     shape: tuple[int, ...]
@@ -68,12 +68,12 @@ class PartSum:
         return (self.queries, *self.shape)
 
 
-class Parts:
+class Partitions:
     """What is behind a handle: the partition, the state of each part, and the way they read their records."""
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: TeacherModel,
         parts: int,
         data: Records | None,
         spec: DataSpec,
@@ -99,7 +99,7 @@ class Parts:
         self._pixels = _nearby(self._data, self._order, self._device)
         counts = [min(self._block, self.parts - first) for first in range(0, self.parts, self._block)]
         mine = [b for b in range(len(counts)) if self._mine(b)] if self._data is not None else []
-        self._shelf = Shelf(
+        self._shelf = BlockStore(
             lambda b: self._recipe.make(counts[b], self._random("init", b, "cpu"), self._device),
             {b: counts[b] for b in mine},
             self._device,
@@ -152,7 +152,7 @@ class Parts:
         return found.to(torch.float32).div_(255), labels
 
     @torch.no_grad()
-    def total(self, query: PartSum, use: int, taking_part: Tensor | None, public: tuple[Any, ...]) -> Tensor:
+    def total(self, query: PartitionSum, use: int, taking_part: Tensor | None, public: tuple[Any, ...]) -> Tensor:
         """The exact sums; `taking_part` (parts, queries) leaves some out."""
         shape = query.answer_shape(0)
         total = torch.zeros(shape, dtype=torch.float64, device=self._device)
@@ -188,7 +188,7 @@ class Parts:
 
 
 def _asked(
-    team: Team, drawn: Tensor | None, contribution: Callable[..., Tensor], random: torch.Generator, public: Any
+    team: TeacherBlock, drawn: Tensor | None, contribution: Callable[..., Tensor], random: torch.Generator, public: Any
 ) -> Tensor:
     """Terms of a block; of those that were drawn alone, where a team can be split. The draw does not know the data."""
     if drawn is None or not hasattr(team, "some"):
@@ -237,16 +237,16 @@ def _nearby(data: Records | None, order: NDArray[np.int64], device: str) -> Tens
     return torch.from_numpy(data.read(order)).to(device)
 
 
-_INSIDE: WeakKeyDictionary[Held, Parts] = WeakKeyDictionary()
+_INSIDE: WeakKeyDictionary[PartitionHandle, Partitions] = WeakKeyDictionary()
 
 
-def inside(held: Held) -> Parts:
+def inside(held: PartitionHandle) -> Partitions:
     """Open a handle; for the barrier and for checkpoints alone."""
     return _INSIDE[held]
 
 
-def hide(parts: Parts) -> Held:
+def hide(parts: Partitions) -> PartitionHandle:
     """A handle on parts."""
-    held = Held(parts.parts)
+    held = PartitionHandle(parts.parts)
     _INSIDE[held] = parts
     return held

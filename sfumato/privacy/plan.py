@@ -15,7 +15,7 @@ from sfumato.accounting.selection import Runs
 from sfumato.accounting.two_parts import two_parts
 from sfumato.privacy.bounds import AnyBound, Bound
 from sfumato.privacy.mechanisms import Mechanism, mechanism_for
-from sfumato.privacy.samplers import Everyone, Sampler
+from sfumato.privacy.samplers import FullBatch, Sampler
 from sfumato.types import DataSpec
 
 MOVED = 2.0**-10  # of a bound: what a term may change by at another place; measured on a GPU, 2^-12 at most
@@ -33,7 +33,7 @@ class Crossing:
 
     bound: AnyBound
     mechanism: Mechanism
-    sampler: Sampler = field(default_factory=Everyone)
+    sampler: Sampler = field(default_factory=FullBatch)
     times: int = 1
     held: bool = False
 
@@ -75,7 +75,7 @@ def crossing(
     bound: AnyBound, multiplier: float, sampler: Sampler | None = None, times: int = 1, held: bool = False
 ) -> Crossing:
     """A crossing with the mechanism that fits its bound."""
-    return Crossing(bound, mechanism_for(bound, multiplier), sampler or Everyone(), times, held)
+    return Crossing(bound, mechanism_for(bound, multiplier), sampler or FullBatch(), times, held)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from sfumato.privacy.noise import Noise
 
 
 @dataclass(frozen=True)
-class Everyone:
+class FullBatch:
     """All units, every time: no amplification is claimed."""
 
     rate: float = 1.0
@@ -53,7 +53,7 @@ class Poisson:
         return f"Poisson({self.rate:g})"
 
 
-Sampler = Everyone | Poisson
+Sampler = FullBatch | Poisson
 
 
 def _subset(units: int, count: int, noise: Noise) -> NDArray[np.int64]:

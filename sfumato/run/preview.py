@@ -33,7 +33,7 @@ EACH = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class Snapshots:
     """Grids of sample images at some moments of a run: rows of images, one column a class."""
 
     pixels: np.ndarray  # uint8, (moments, channels, height, width)
@@ -63,7 +63,7 @@ class Moments:
         return None
 
 
-def read_moments(folder: Path) -> Moments | None:
+def read_moments(folder: Path) -> Snapshots | None:
     """The moments of a release folder, where it has them."""
     from sfumato.release.documents.pictures import decode_one
 
@@ -74,7 +74,7 @@ def read_moments(folder: Path) -> Moments | None:
         steps, epsilons = zip(*((int(row["step"]), row["epsilon"]) for row in facts["moments"]), strict=True)
         picture = decode_one(PICTURE, (folder / PICTURE).read_bytes())
         pixels = np.stack(np.split(picture, len(steps), axis=1))
-        found = Moments(pixels, steps, tuple(None if e is None else float(e) for e in epsilons), int(facts["total"]))
+        found = Snapshots(pixels, steps, tuple(None if e is None else float(e) for e in epsilons), int(facts["total"]))
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(f"{folder / PICTURE} and {FACTS} do not go together; fetch the release again.") from error
     if found.facts() != facts:
@@ -82,7 +82,7 @@ def read_moments(folder: Path) -> Moments | None:
     return found
 
 
-class Strip:
+class Preview:
     """Takes a grid at about `times` evenly spaced steps, of the same few latents of each class.
 
     A run's strip is `run.pictures["strip"]`; give it to `run.steps` with the rest of the state. While the run has a
@@ -152,11 +152,11 @@ class Strip:
         replace(path, png(self.grids[-1]))
         self.run.progress.picture(path)
 
-    def moments(self) -> Moments | None:
+    def moments(self) -> Snapshots | None:
         """All that was taken so far, for a release."""
         if not self.grids:
             return None
-        return Moments(np.stack(self.grids), tuple(self.steps), tuple(self.epsilons), self.total)
+        return Snapshots(np.stack(self.grids), tuple(self.steps), tuple(self.epsilons), self.total)
 
     def state_dict(self) -> dict[str, Any]:
         """For a checkpoint."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import torch
 
 from sfumato.errors import AuditFailed, InputError, Interrupted
-from sfumato.privacy.partitions import Held, inside
+from sfumato.privacy.partitions import PartitionHandle, inside
 from sfumato.privacy.ranks import Alone
 from sfumato.run import checkpoint
 from sfumato.run.progress import Silent, Throttle
@@ -110,7 +110,7 @@ class Run:
         first = self._restore(total, state)
         self._stepping = True
         self.progress.start("training", total)
-        heavy = sum(inside(value).bytes for value in state.values() if isinstance(value, Held)) > HEAVY
+        heavy = sum(inside(value).bytes for value in state.values() if isinstance(value, PartitionHandle)) > HEAVY
         throttle = Throttle(max(self.every, SELDOM) if heavy else self.every)
         took = QUICK if heavy else 0.0
         for step in range(first, total if self.most is None else min(total, self.most)):
@@ -122,7 +122,7 @@ class Run:
                 took = time.monotonic() - began
                 throttle.at_least(20 * took)  # large states are saved less often
             self.check()
-        self._keep(total, {name: value for name, value in state.items() if not isinstance(value, Held)})
+        self._keep(total, {name: value for name, value in state.items() if not isinstance(value, PartitionHandle)})
 
     def rounds(self, total: int) -> range:
         """Round numbers of a loop over public or released values, which is made again when a run is resumed.
@@ -140,8 +140,8 @@ class Run:
 
     def _keep(self, done: int, state: dict[str, Any]) -> None:
         """Held parts go to a file of their own for each rank, named by the step; the checkpoint names them last."""
-        own = {name: value.state_dict() for name, value in state.items() if not isinstance(value, Held)}
-        held = {name: inside(value).state_dict() for name, value in state.items() if isinstance(value, Held)}
+        own = {name: value.state_dict() for name, value in state.items() if not isinstance(value, PartitionHandle)}
+        held = {name: inside(value).state_dict() for name, value in state.items() if isinstance(value, PartitionHandle)}
         if held and self.folder is not None:
             checkpoint.save(self.folder / f"held-{done}-{self.ranks.rank}.safetensors", held)
             self.ranks.sum(torch.zeros(1))  # every rank has written

@@ -67,9 +67,9 @@ def test_a_second_run_under_one_reservation_is_caught():
     def twice(box, run):
         from dataclasses import replace
 
-        from sfumato.privacy.odometer import Ledger
+        from sfumato.privacy.odometer import Odometer
 
-        TINY.learn(barrier(box, other := replace(run, folder=None, ledger=Ledger(run.ledger.plan))), other)
+        TINY.learn(barrier(box, other := replace(run, folder=None, ledger=Odometer(run.ledger.plan))), other)
         return barrier(box, run)
 
     with patch("sfumato.api._barrier", twice):

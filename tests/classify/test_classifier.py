@@ -16,7 +16,7 @@ from sfumato.classify.train import accuracy, train_classifier
 from sfumato.data import load_public
 from sfumato.errors import InputError, Interrupted
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.run.progress import Silent
 from tests.made_up import box
 
@@ -180,7 +180,7 @@ def test_a_resumed_run_goes_on_where_it_stopped(tmp_path):
         assert torch.allclose(a, b, atol=1e-6)
 
 
-class Silenced(Ledger):
+class Silenced(Odometer):
     """Next to no noise has no epsilon to be shown."""
 
     def epsilon(self):

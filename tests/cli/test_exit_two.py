@@ -22,7 +22,7 @@ from sfumato.api import passed
 from sfumato.cli import VERBS
 from sfumato.errors import InputError
 from sfumato.evaluate.publish import publish_accuracy
-from sfumato.evaluate.stacked import Recipe
+from sfumato.evaluate.stacked import Schedule
 from sfumato.flow.rehearsal import Stage
 from sfumato.ledger.reservation import Charge
 from sfumato.methods import TABLE, Method, load_class
@@ -78,7 +78,7 @@ def made(tmp_path_factory) -> Places:
 def places(made, tmp_path, monkeypatch) -> Places:
     """With a ledger that grants much, in a folder of its own; whatever ends with status 2 must leave it alone."""
     monkeypatch.chdir(tmp_path)
-    short = Recipe(steps=2, batch=8, rate=1e-3)
+    short = Schedule(steps=2, batch=8, rate=1e-3)
     publish = lambda *given, **more: publish_accuracy(*given, **more, recipe=short)  # noqa: E731
     monkeypatch.setattr(api, "publish_accuracy", publish, raising=False)
     shutil.copy(made.granted, os.environ["SFUMATO_LEDGER"])

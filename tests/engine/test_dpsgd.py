@@ -8,11 +8,11 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from sfumato import Budget, Run
-from sfumato.engine.dpsgd import Descent, descend
+from sfumato.engine.dpsgd import DPSGDConfig, descend
 from sfumato.engine.gradients.per_example import bound_for, per_example
 from sfumato.errors import Interrupted
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import Plan, crossing, within
 from sfumato.privacy.samplers import Poisson
 from sfumato.run.progress import Silent
@@ -36,7 +36,7 @@ def planned(data, descent, multiplier=None):
 
 
 def train(data, descent, plan, run=None, **options):
-    net, run = small(), run or Run(device="cpu", ledger=Ledger(plan))
+    net, run = small(), run or Run(device="cpu", ledger=Odometer(plan))
     barrier = Barrier(data, data.spec, run.ledger)
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in descend(net, loss, barrier, run, descent, optimiser, **options):
@@ -45,7 +45,7 @@ def train(data, descent, plan, run=None, **options):
 
 
 def test_the_plan_is_poisson_with_a_slack_for_rounding():
-    data, descent = box(), Descent(steps=10, batch=20, clip=0.5)
+    data, descent = box(), DPSGDConfig(steps=10, batch=20, clip=0.5)
     plan = planned(data, descent)
     event = plan.events()[0]
     assert event.rate == 20 / 60 and event.times == 10 and 2.9 < plan.epsilon() <= 3.0
@@ -54,11 +54,11 @@ def test_the_plan_is_poisson_with_a_slack_for_rounding():
 
 
 def test_a_whole_batch_needs_no_sampling():
-    assert Descent(1, 60).crossing(box().spec, 1.0).sampler.rate == 1.0
+    assert DPSGDConfig(1, 60).crossing(box().spec, 1.0).sampler.rate == 1.0
 
 
 def test_without_noise_it_is_clipped_gradient_descent():
-    data, descent = box(), Descent(steps=1, batch=60, clip=0.3)
+    data, descent = box(), DPSGDConfig(steps=1, batch=60, clip=0.3)
     before = small()
     net = train(data, descent, planned(data, descent, 1e-7))
     images, labels = torch.from_numpy(_pixels(data)), torch.from_numpy(_labels(data))
@@ -88,7 +88,7 @@ def test_an_empty_sample_is_a_step():
     plan = Plan(
         "test", {}, data.spec, Budget(3.0), {"gradient": crossing(bound_for(1.0, 1), 2.0, Poisson(1e-9), times=3)}
     )
-    net = train(data, Descent(3, 1), plan)
+    net = train(data, DPSGDConfig(3, 1), plan)
     assert any(not torch.equal(a, b) for a, b in zip(net.parameters(), small().parameters(), strict=True))
 
 
@@ -96,12 +96,12 @@ def test_a_sum_without_slack_is_refused():
     data = box()
     plan = Plan("test", {}, data.spec, Budget(3.0), {"gradient": crossing(bound_for(1.0, 0), 2.0)})
     with pytest.raises(ValueError, match="slack"):
-        Barrier(data, data.spec, Ledger(plan)).release("gradient", per_example(small(), loss, 1.0))
+        Barrier(data, data.spec, Odometer(plan)).release("gradient", per_example(small(), loss, 1.0))
 
 
 def test_people_are_clipped_as_a_whole():
     data = box(person=[i // 3 for i in range(60)])
-    descent = Descent(steps=1, batch=20, clip=0.05)
+    descent = DPSGDConfig(steps=1, batch=20, clip=0.05)
     net = train(data, descent, planned(data, descent, 1e-7))
     moved = torch.cat([(a - b).detach().flatten() for a, b in zip(small().parameters(), net.parameters(), strict=True)])
     assert moved.norm() <= 0.1 * 0.05 * (1 + 1e-3)  # twenty people, each at most the clip, divided by twenty
@@ -115,14 +115,14 @@ def test_it_is_resumed_where_it_stopped(tmp_path):
             if done == 3 and note:
                 self.run._stop.set()
 
-    data, descent = box(), Descent(steps=6, batch=60, clip=0.3)
+    data, descent = box(), DPSGDConfig(steps=6, batch=60, clip=0.3)
     plan = planned(data, descent, 1e-7)
     whole = train(data, descent, plan, average=0.9, pace=lambda step: 1 - step / 6)
     progress = Stop()
-    progress.run = run = Run(device="cpu", folder=tmp_path, ledger=Ledger(plan), progress=progress)
+    progress.run = run = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan), progress=progress)
     with pytest.raises(Interrupted):
         train(data, descent, plan, run, average=0.9, pace=lambda step: 1 - step / 6)
-    again = Run(device="cpu", folder=tmp_path, ledger=Ledger(plan))
+    again = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan))
     net = train(data, descent, plan, again, average=0.9, pace=lambda step: 1 - step / 6)
     assert again.ledger.complete
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(whole.parameters(), net.parameters(), strict=True))

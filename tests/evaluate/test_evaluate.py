@@ -19,12 +19,12 @@ from sfumato.evaluate.place import check_place
 from sfumato.evaluate.publish import VOTE, publish_accuracy
 from sfumato.evaluate.real import counts_path
 from sfumato.evaluate.reference import Training, reference
-from sfumato.evaluate.stacked import Recipe
+from sfumato.evaluate.stacked import Schedule
 from sfumato.ledger.job import runs_folder
-from sfumato.ledger.store import Accounts, default_path
+from sfumato.ledger.store import Ledger, default_path
 from sfumato.run.progress import Recorder
 
-QUICK = {name: Recipe(steps=30, batch=32, rate=3e-3) for name in ("cnn", "mlp", "logreg")}
+QUICK = {name: Schedule(steps=30, batch=32, rate=3e-3) for name in ("cnn", "mlp", "logreg")}
 QUICK["reference"] = Training(steps=2, batch=8, width=8, latent=4)
 
 
@@ -140,7 +140,7 @@ def test_public_data_are_free(tmp_path):
         classifiers=["logreg"],
         metrics=["utility"],
         seeds=1,
-        recipes={"logreg": Recipe(steps=2, batch=8)},
+        recipes={"logreg": Schedule(steps=2, batch=8)},
         device="cpu",
     )
     assert not made.touches_private and made.accesses == 0 and not counts_path().exists()
@@ -282,7 +282,7 @@ def test_a_published_accuracy_is_charged_and_near_the_truth(places, tmp_path):
     assert abs(made["accuracy"] - exact) < 6 * made["sigma"] / (150 * 2**0.5) + 1e-9
     assert prints(release) == before
     assert prints(tmp_path / "accuracy").keys() == {"accuracy.json", "privacy.json", "PRIVACY.md"}
-    with Accounts(default_path()) as accounts:
+    with Ledger(default_path()) as accounts:
         shown = accounts.show(data, None)
     assert shown["spent"] == pytest.approx(50.0, rel=0.02) and shown["history"][0]["method"] == "publish-accuracy"
     assert shown["history"][0]["status"] == "committed" and not list(runs_folder().iterdir())

@@ -12,7 +12,7 @@ from sfumato.errors import InputError
 from sfumato.evaluate.attacks.scores import ABOVE, assess, ceiling_of
 from sfumato.evaluate.drawings import confusion_svg, roc_svg, shares_of, trade_svg
 from sfumato.evaluate.grids import address, mosaic, neighbours
-from sfumato.evaluate.real import Part, Real
+from sfumato.evaluate.real import Fold, Real
 from sfumato.evaluate.report import make_html, write_html
 from sfumato.evaluate.results import Measured, Report, over_seeds
 from sfumato.evaluate.utility import describe, gaps, over_classifiers
@@ -27,7 +27,7 @@ COMMAND = "sfumato evaluate release --data scans --seeds 2"
 def fake_part(n, seed, public):
     images = fake_images(n, seed=seed)
     digests = np.random.default_rng(seed).integers(0, 256, (n, 32), dtype=np.uint8)
-    return Part("scans", images.pixels, images.labels, digests, public)
+    return Fold("scans", images.pixels, images.labels, digests, public)
 
 
 def fake_real(public=False):

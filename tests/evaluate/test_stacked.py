@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from sfumato.evaluate import stacked, tabular
-from sfumato.evaluate.stacked import Recipe, batches, train
+from sfumato.evaluate.stacked import Schedule, batches, train
 from sfumato.run.progress import Recorder
 
-SHORT = Recipe(steps=60, batch=32, rate=3e-3)
+SHORT = Schedule(steps=60, batch=32, rate=3e-3)
 
 
 def toy(n=400, classes=3, seed=0, size=8):
@@ -26,7 +26,7 @@ def toy(n=400, classes=3, seed=0, size=8):
 @pytest.mark.parametrize("name", ["cnn", "mlp", "logreg", "resnet", "wrn", "resnext"])
 def test_stacked_equals_a_loop_over_seeds(name):
     x, y = toy(96)
-    recipe = Recipe(steps=4, batch=16, rate=1e-3)
+    recipe = Schedule(steps=4, batch=16, rate=1e-3)
     together = train(name, x, y, x[:20], y[:20], classes=3, seeds=[3, 8], recipe=recipe, looks=2)
     apart = [train(name, x, y, x[:20], y[:20], classes=3, seeds=[s], recipe=recipe, looks=2) for s in (3, 8)]
     assert together.logits.shape == (2, 20, 3) and together.accuracies.shape == (2, 2)
@@ -38,7 +38,7 @@ def test_stacked_equals_a_loop_over_seeds(name):
 def test_a_separable_toy_is_learnt(name):
     x, y = toy()
     test_x, test_y = toy(100, seed=1)
-    recipe = SHORT if name in ("cnn", "mlp", "logreg") else Recipe(steps=45, batch=32, rate=5e-3)
+    recipe = SHORT if name in ("cnn", "mlp", "logreg") else Schedule(steps=45, batch=32, rate=5e-3)
     made = train(name, x, y, test_x, test_y, classes=3, seeds=[0, 1], recipe=recipe, looks=1)
     assert made.accuracies[:, -1].min() > 0.95
     assert np.array_equal((made.logits.argmax(-1) == test_y).mean(1), made.accuracies[:, -1])
@@ -86,13 +86,13 @@ def test_every_seed_sees_every_image_once_a_round():
 
 def test_steps_do_not_grow_with_the_data_and_are_shown():
     shown, (x, y) = Recorder(), toy(500)
-    train("logreg", x, y, x[:10], y[:10], classes=3, seeds=[0], recipe=Recipe(steps=5, batch=8), progress=shown)
+    train("logreg", x, y, x[:10], y[:10], classes=3, seeds=[0], recipe=Schedule(steps=5, batch=8), progress=shown)
     assert shown.lines[0] == ("start", "logreg", 5) and shown.lines[-1][:2] == ("advance", 5)
 
 
 def test_fewer_images_than_a_batch_will_do():
     x, y = toy(20)
-    made = train("cnn", x, y, x, y, classes=3, seeds=[0], recipe=Recipe(steps=4, batch=64), looks=2)
+    made = train("cnn", x, y, x, y, classes=3, seeds=[0], recipe=Schedule(steps=4, batch=64), looks=2)
     assert made.accuracies.shape == (1, 2)
 
 
@@ -100,7 +100,7 @@ def test_the_last_rate_is_zero_so_the_last_step_is_the_result():
     net = torch.nn.Sequential(*list(stacked.build("logreg", (1, 8, 8), 3, [0])))
     x, y = toy(64)
     states = []
-    for _ in stacked._fit(net, stacked._on_device(x, y, "cpu"), [0], Recipe(steps=50, batch=32, rate=0.01), "cpu"):
+    for _ in stacked._fit(net, stacked._on_device(x, y, "cpu"), [0], Schedule(steps=50, batch=32, rate=0.01), "cpu"):
         states.append(net[1].weight.detach().clone())
     moves = [float((b - a).abs().max()) for a, b in zip(states, states[1:], strict=False)]
     assert moves[-1] < 0.05 * max(moves)

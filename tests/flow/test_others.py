@@ -11,7 +11,7 @@ import pytest
 from sfumato import DPMERF, Budget, OverBudget, Relation, load, synthesize
 from sfumato.api import budget_of, verify
 from sfumato.errors import SfumatoError
-from sfumato.ledger.store import Accounts
+from sfumato.ledger.store import Ledger
 from tests.made_up import arrays
 
 TINY = {"features": 40, "steps": 4, "batch": 4, "latent": 4, "width": 8}
@@ -84,7 +84,7 @@ def test_the_statement_counts_the_runs_of_its_own_name_alone(tmp_path):
     synthesize(DPMERF(**TINY), first, Budget(1.0), count=3)
     alone = synthesize(DPMERF(**TINY), second, Budget(1.0), count=3).statement["other_releases"]
     assert alone["runs"] == [] and alone["epsilon_total"] == pytest.approx(1, rel=1e-6)
-    made = Accounts(None).made
+    made = Ledger(None).made
     words = "No other run under the name of these data is recorded in this ledger, "
     assert alone["summary"].startswith(f"{words}made on {made}; ") and alone["made"] == made
     second_run = synthesize(DPMERF(**TINY), second, Budget(1.0), count=3).statement["other_releases"]

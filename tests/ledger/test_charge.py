@@ -15,8 +15,8 @@ from sfumato.accounting import accountant
 from sfumato.accounting.gaussian import delta_of, epsilon_of, mu_of
 from sfumato.data.private import records
 from sfumato.ledger.charge import cost_of, digests_of, fingerprint
-from sfumato.ledger.store import Accounts
-from sfumato.privacy.bounds import Ballot, Bound
+from sfumato.ledger.store import Ledger
+from sfumato.privacy.bounds import Bound, IntegerBound
 from sfumato.privacy.keyed_hash import part_of
 from sfumato.privacy.partitions import identities
 from sfumato.privacy.plan import crossing
@@ -84,7 +84,7 @@ def test_drawn_parts_are_charged_for_two_that_are_drawn_apart():
         assert true <= one.delta(epsilon) + 1e-9
 
 
-@pytest.mark.parametrize("bound", [Ballot(1, low=0, coordinates=1), Ballot(4), Ballot(1, low=0)])
+@pytest.mark.parametrize("bound", [IntegerBound(1, low=0, coordinates=1), IntegerBound(4), IntegerBound(1, low=0)])
 @pytest.mark.parametrize("epsilon", [0.5, 1.5])
 def test_whole_number_votes_are_priced_by_the_gaussian_that_they_are_rounded_from(bound, epsilon):
     made = teachers(epsilon, bound=bound)
@@ -101,10 +101,10 @@ def test_whole_number_votes_are_priced_by_the_gaussian_that_they_are_rounded_fro
 
 
 def test_votes_with_too_little_noise_are_refused_with_the_remedy(tmp_path):
-    loud = plan(None, Budget(100.0), teachers=crossing(Ballot(1, low=0, coordinates=1), 1.5, held=True))
+    loud = plan(None, Budget(100.0), teachers=crossing(IntegerBound(1, low=0, coordinates=1), 1.5, held=True))
     with pytest.raises(ValueError, match="--relation replace-one"):
         cost_of(loud, REPLACE)
-    with Accounts(tmp_path / "l") as accounts:
+    with Ledger(tmp_path / "l") as accounts:
         accounts.set_total("votes", None, Budget(100.0, relation=REPLACE))
         with pytest.raises(InputError, match="--relation replace-one"):
             _reserve(accounts, loud)
@@ -115,7 +115,7 @@ def test_votes_with_too_little_noise_are_refused_with_the_remedy(tmp_path):
 
 
 def test_a_later_replace_one_total_sees_both_parts(tmp_path):
-    with Accounts(tmp_path / "l") as accounts:
+    with Ledger(tmp_path / "l") as accounts:
         accounts.set_total("votes", None, Budget(5.0))
         _reserve(accounts, teachers(1))
         assert accounts.show("votes")["spent"] == pytest.approx(1, rel=1e-6)
@@ -145,7 +145,7 @@ def test_other_images_of_the_same_persons_are_one_account(tmp_path):
     one, other = people(0), people(1)
     assert not {bytes(d) for d in records(one).digests} & {bytes(d) for d in records(other).digests}
     made = plan(PEOPLE, Budget(1.0, unit=Unit.PERSON), sum=crossing(Bound(1.0), 1 / mu_of(1, DELTA)))
-    with Accounts(tmp_path / "l") as accounts:
+    with Ledger(tmp_path / "l") as accounts:
         for name, data in (("first", one), ("second", other)):
             accounts.set_total(name, digests_of(data), Budget(3.0, unit=Unit.PERSON))
             _reserve(accounts, made, name, digests_of(data))

@@ -11,7 +11,7 @@ from sfumato.accounting.budget import Budget, Relation
 from sfumato.accounting.gaussian import delta_of, epsilon_of, mu_of
 from sfumato.errors import OverBudget
 from sfumato.ledger.filter import Past, admits, composed, limits, remaining, spent
-from sfumato.ledger.store import Accounts, Cost
+from sfumato.ledger.store import Cost, Ledger
 
 totals = st.builds(Budget, epsilon=st.floats(0.01, 30), delta=st.floats(1e-12, 0.01))
 # Costs as shares of the total, so that sequences end on either side of it.
@@ -28,7 +28,7 @@ def test_no_sequence_of_runs_makes_the_composed_epsilon_exceed_the_total(
     total: Budget, asked: list[tuple[float, float]]
 ) -> None:
     full, admitted, digests = mu_of(total.epsilon, total.delta), [], np.ones((2, 32), np.uint8)
-    with Accounts(None) as accounts:
+    with Ledger(None) as accounts:
         accounts.set_total("set", digests, total)
         for share, slack_share in asked:
             cost = dominated(share * full, slack_share * total.delta)

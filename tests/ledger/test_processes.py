@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.accounting.budget import Budget, Relation
 from sfumato.accounting.gaussian import epsilon_of
 from sfumato.errors import OverBudget
-from sfumato.ledger.store import Accounts, Cost
+from sfumato.ledger.store import Cost, Ledger
 
 PROCESSES, ROUNDS = 8, 6
 DIGESTS = np.arange(96, dtype=np.uint8).reshape(3, 32)
@@ -23,7 +23,7 @@ def cost(relation: Relation) -> Cost:
 
 
 def take(path: Path, name: str = "scans") -> bool:
-    with Accounts(path) as accounts:
+    with Ledger(path) as accounts:
         try:
             # Room for two such runs (mu 0.3 each under mu 0.49), never for three.
             accounts.reserve(name=name, digests=DIGESTS, budget=Budget(2.0), cost=cost, plan_json="{}", method="m")
@@ -69,7 +69,7 @@ def test_processes_that_make_the_file_at_once_share_it(tmp_path: Path) -> None:
 
 def test_threads_share_one_connection(tmp_path: Path) -> None:
     admitted: list[bool] = []
-    with Accounts(tmp_path / "ledger.sqlite") as accounts:
+    with Ledger(tmp_path / "ledger.sqlite") as accounts:
 
         def work() -> None:
             try:
@@ -92,7 +92,7 @@ def test_a_crash_after_the_reservation_leaves_it_spent(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     script = (
         "import os, sys; from pathlib import Path; import tests.ledger.test_processes as t; "
-        "from sfumato.ledger.store import Accounts; a = Accounts(sys.argv[1]); "
+        "from sfumato.ledger.store import Ledger; a = Accounts(sys.argv[1]); "
         "a.reserve(name='scans', digests=t.DIGESTS, budget=t.Budget(2.0), cost=t.cost, plan_json='{}', method='m'); "
         "os._exit(9)"
     )
@@ -103,5 +103,5 @@ def test_a_crash_after_the_reservation_leaves_it_spent(tmp_path: Path) -> None:
         )
         assert done.returncode == 9
     assert not take(path)
-    with Accounts(path) as accounts:
+    with Ledger(path) as accounts:
         assert [one["status"] for one in accounts.show("scans")["history"]] == ["reserved", "reserved"]

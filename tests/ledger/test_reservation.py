@@ -15,9 +15,9 @@ from sfumato.api import budget_of, passed, synthesize
 from sfumato.errors import Interrupted, Unfinished
 from sfumato.ledger.charge import account_name
 from sfumato.ledger.job import Job, runs_folder
-from sfumato.ledger.store import Accounts, default_path
+from sfumato.ledger.store import Ledger, default_path
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from tests.made_up import arrays, box
 
 TINY = DPMERF(features=20, steps=3, batch=4, latent=4, width=8)
@@ -93,7 +93,7 @@ def test_the_mark_is_durable_before_a_record_is_read(monkeypatch):
     seen, name = [], account_name(box())
 
     def looked(self, rows):
-        with Accounts(default_path()) as accounts:
+        with Ledger(default_path()) as accounts:
             seen.append((accounts.unbegun(), [r["status"] for r in accounts.show(name)["history"]]))
         raise MemoryError
 
@@ -105,14 +105,14 @@ def test_the_mark_is_durable_before_a_record_is_read(monkeypatch):
 
 def test_a_reservation_that_was_given_back_lets_nothing_cross(monkeypatch):
     """A living run from which it was taken finds out before it reads."""
-    charge = Ledger.charge
+    charge = Odometer.charge
 
     def taken(self, *given):
-        with Accounts(default_path()) as accounts, accounts._store.writing() as db:
+        with Ledger(default_path()) as accounts, accounts._store.writing() as db:
             db.execute("UPDATE runs SET status = 'returned'")
         return charge(self, *given)
 
-    monkeypatch.setattr(Ledger, "charge", taken)
+    monkeypatch.setattr(Odometer, "charge", taken)
     monkeypatch.setattr("sfumato.privacy.inside.Sums._batch", lambda *_: pytest.fail("a record was read"))
     with pytest.raises(OverBudget, match="was given back, since nothing had crossed"):
         run()
@@ -149,7 +149,7 @@ def killed(when: str, place: Path) -> None:
 
 def test_killed_before_the_first_crossing_it_is_given_back_when_the_ledger_is_next_opened(tmp_path):
     killed("before", tmp_path)
-    with Accounts(default_path()) as accounts:
+    with Ledger(default_path()) as accounts:
         (name,) = accounts.unbegun()
     assert (runs_folder() / name).is_dir()
     assert history() == (0.0, ["returned"]) and not (runs_folder() / name).exists()

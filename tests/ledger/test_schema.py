@@ -14,14 +14,14 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.ledger import migrate
 from sfumato.ledger import schema as schema
 from sfumato.ledger.schema import APPLICATION, VERSION, fingerprints
-from sfumato.ledger.store import Accounts, Cost, Reservation, default_path
+from sfumato.ledger.store import Cost, Ledger, Reservation, default_path
 
 
 def cost(relation: Relation) -> Cost:
     return Cost(0.1, 0.0, lambda delta: epsilon_of(delta, 0.1))
 
 
-def reserve(accounts: Accounts, count: int = 3, name: str = "scans", first: int = 0) -> Reservation:
+def reserve(accounts: Ledger, count: int = 3, name: str = "scans", first: int = 0) -> Reservation:
     digests = np.zeros((count, 32), np.uint8)
     digests[:, :4] = (np.arange(count, dtype=">u4") + first).view(np.uint8).reshape(-1, 4)
     return accounts.reserve(name=name, digests=digests, budget=Budget(5.0), cost=cost, plan_json="{}", method="m")
@@ -43,7 +43,7 @@ def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
     path = tmp_path / "a" / "sfumato" / "ledger.sqlite"
     before = os.umask(0)
     try:
-        with Accounts(path) as accounts:
+        with Ledger(path) as accounts:
             reserve(accounts)
     finally:
         os.umask(before)
@@ -54,9 +54,9 @@ def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
 
 def test_a_ledger_survives_its_process_and_keeps_its_key(tmp_path: Path) -> None:
     path = tmp_path / "with space ? # % é.sqlite"
-    with Accounts(path) as accounts:
+    with Ledger(path) as accounts:
         made = reserve(accounts)
-    with Accounts(str(path)) as accounts:
+    with Ledger(str(path)) as accounts:
         reserve(accounts, name="renamed")
         assert accounts.holds(made.run, made.token)
         assert len(accounts.show("scans")["history"]) == 2
@@ -65,14 +65,14 @@ def test_a_ledger_survives_its_process_and_keeps_its_key(tmp_path: Path) -> None
 
 def test_throw_away_ledgers_share_nothing_and_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with Accounts(None) as one, Accounts(None) as other:
+    with Ledger(None) as one, Ledger(None) as other:
         reserve(one)
         assert len(one.show("scans")["history"]) == 1 and other.show("scans")["history"] == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_writes_are_durable_and_checked(tmp_path: Path) -> None:
-    with Accounts(tmp_path / "l") as accounts, accounts._store.reading() as db:
+    with Ledger(tmp_path / "l") as accounts, accounts._store.reading() as db:
         pragmas = {name: db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "foreign_keys")}
         assert pragmas == {"synchronous": 3, "foreign_keys": 1}
         assert db.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
@@ -89,7 +89,7 @@ def test_a_file_that_is_not_a_ledger_is_refused_and_left_alone(tmp_path: Path, c
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     with pytest.raises(InputError, match="notes.txt.*is not a privacy ledger; name another"):
-        Accounts(path)
+        Ledger(path)
     assert path.read_bytes() == content
 
 
@@ -98,7 +98,7 @@ def test_another_program_s_database_is_refused(tmp_path: Path) -> None:
     db.execute("CREATE TABLE secret (key BLOB)")
     db.close()
     with pytest.raises(InputError, match="is not a privacy ledger"):
-        Accounts(tmp_path / "other.db")
+        Ledger(tmp_path / "other.db")
 
 
 @pytest.mark.parametrize(
@@ -115,18 +115,18 @@ def test_another_program_s_database_is_refused(tmp_path: Path) -> None:
 )
 def test_a_ledger_of_another_shape_is_refused(tmp_path: Path, change: str, words: str) -> None:
     path = tmp_path / "ledger.sqlite"
-    with Accounts(path) as accounts:
+    with Ledger(path) as accounts:
         reserve(accounts)
     db = sqlite3.connect(path, isolation_level=None)
     db.execute(change)
     db.close()
-    with pytest.raises(InputError, match=words), Accounts(path) as accounts:
+    with pytest.raises(InputError, match=words), Ledger(path) as accounts:
         reserve(accounts)
 
 
 def test_flipped_bytes_never_give_a_traceback(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    with Accounts(path) as accounts:
+    with Ledger(path) as accounts:
         reserve(accounts, 300)
     whole, chance, refused = path.read_bytes(), random.Random(0), 0
     for _ in range(150):
@@ -135,7 +135,7 @@ def test_flipped_bytes_never_give_a_traceback(tmp_path: Path) -> None:
         broken[start : start + 200] = chance.randbytes(len(broken[start : start + 200]))
         path.write_bytes(broken)
         try:
-            with Accounts(path) as accounts:
+            with Ledger(path) as accounts:
                 accounts.show("scans")
                 reserve(accounts, 300)
         except SfumatoError as error:
@@ -148,24 +148,24 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file" / "ledger.sqlite", tmp_path / "file" / "deep" / "ledger.sqlite"):
         with pytest.raises(InputError, match="No privacy ledger can be made at .*--ledger"):
-            Accounts(path)
+            Ledger(path)
     with pytest.raises(InputError, match="cannot be opened"):
-        Accounts(tmp_path)
+        Ledger(tmp_path)
     (tmp_path / "dangling").symlink_to(tmp_path / "gone")
     with pytest.raises(InputError, match="cannot be opened"):
-        Accounts(tmp_path / "dangling")
+        Ledger(tmp_path / "dangling")
 
 
 def test_a_read_only_ledger_can_be_shown_but_not_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "ledger.sqlite"
-    with Accounts(path) as accounts:
+    with Ledger(path) as accounts:
         reserve(accounts)
 
     def connect(path: Path, patience: float) -> sqlite3.Connection:
         return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
 
     monkeypatch.setattr("sfumato.ledger.schema._connect", connect)  # file modes do not bind root
-    with Accounts(path) as accounts:
+    with Ledger(path) as accounts:
         assert len(accounts.show("scans", np.zeros((1, 32), np.uint8))["history"]) == 1
         with pytest.raises(InputError, match="or its folder is read-only"):
             reserve(accounts)
@@ -175,12 +175,12 @@ def test_a_read_only_ledger_can_be_shown_but_not_charged(tmp_path: Path, monkeyp
 def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(InputError, match="No privacy ledger can be made"):
-        Accounts(tmp_path / "ledger.sqlite")
+        Ledger(tmp_path / "ledger.sqlite")
     tmp_path.chmod(0o700)
 
 
 def test_a_full_disk_refuses_the_run_and_spends_nothing(tmp_path: Path) -> None:
-    with Accounts(tmp_path / "ledger.sqlite") as accounts:
+    with Ledger(tmp_path / "ledger.sqlite") as accounts:
         reserve(accounts)
         with accounts._store.reading() as db:
             pages = db.execute("PRAGMA page_count").fetchone()[0]
@@ -192,7 +192,7 @@ def test_a_full_disk_refuses_the_run_and_spends_nothing(tmp_path: Path) -> None:
 
 def test_a_locked_ledger_is_waited_for_and_then_refused(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    with Accounts(path, patience=0.2) as accounts:
+    with Ledger(path, patience=0.2) as accounts:
         reserve(accounts)
         other = sqlite3.connect(path, timeout=0, isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")
@@ -217,7 +217,7 @@ def test_work_grows_with_the_records_and_no_faster(tmp_path: Path, monkeypatch: 
 
     def work(count: int) -> int:
         steps[0] = 0
-        with Accounts(tmp_path / f"{count}.sqlite") as accounts:
+        with Ledger(tmp_path / f"{count}.sqlite") as accounts:
             reserve(accounts, count)
             reserve(accounts, count, name="renamed", first=count - 1)
             assert len(accounts.show("scans")["history"]) == 2
@@ -282,27 +282,27 @@ def version_1(path: Path, *runs: tuple[str, float, float]) -> Path:
 def test_an_older_ledger_is_brought_up_to_date_once_and_loses_nothing(tmp_path: Path) -> None:
     path = version_1(tmp_path / "l", (PLAIN, 0.2, 0.0))
     for _ in range(2):
-        with Accounts(path) as accounts:
+        with Ledger(path) as accounts:
             assert accounts.made == "2025-03-02"
             shown = accounts.show("scans")
             assert (shown["mu"], len(shown["history"]), shown["total"]["epsilon"]) == (0.2, 1, 9.0)
             assert len(accounts.told("scans")["runs"]) == 1
-    with Accounts(path) as accounts:
+    with Ledger(path) as accounts:
         reserve(accounts)
         assert len(accounts.show("scans")["history"]) == 2
 
 
 def test_an_older_ledger_without_a_date_says_so(tmp_path: Path) -> None:
-    with Accounts(version_1(tmp_path / "l")) as accounts:
+    with Ledger(version_1(tmp_path / "l")) as accounts:
         assert accounts.made is None
 
 
 def test_an_older_replace_one_account_is_charged_for_both_parts(tmp_path: Path) -> None:
-    with Accounts(version_1(tmp_path / "l", (HELD, 0.2, 0.0))) as accounts:
+    with Ledger(version_1(tmp_path / "l", (HELD, 0.2, 0.0))) as accounts:
         shown = accounts.show("scans")
         assert shown["mu"] == 0.4 and shown["spent"] == pytest.approx(epsilon_of(1e-5, 0.4))
         assert shown["history"][0]["epsilon"] == pytest.approx(epsilon_of(1e-5, 0.4))
-    with Accounts(version_1(tmp_path / "m", (HELD, 0.2, 1e-7))) as accounts:
+    with Ledger(version_1(tmp_path / "m", (HELD, 0.2, 1e-7))) as accounts:
         assert accounts.show("scans")["spent"] is None and accounts.show("scans")["remaining"] == 0
         with pytest.raises(SfumatoError):
             reserve(accounts)
@@ -329,12 +329,12 @@ def test_an_old_ledger_is_kept_and_its_reservations_stay_spent(tmp_path: Path) -
     path = tmp_path / "ledger.sqlite"
     old_ledger(path)
     for _ in range(2):  # the second time there is nothing to do
-        with Accounts(path) as accounts:
+        with Ledger(path) as accounts:
             shown = accounts.show("scans")
             assert [(run["run"], run["status"]) for run in shown["history"]] == [("a", "begun"), ("b", "committed")]
             assert shown["spent"] == pytest.approx(epsilon_of(1e-5, 0.1 * 2**0.5)) and accounts.unbegun() == []
             assert not accounts.give_back("a", "token of a")
-    with Accounts(path) as accounts:
+    with Ledger(path) as accounts:
         made = reserve(accounts)
         accounts.resume("a", "token of a", "fresh")
         assert accounts.give_back(made.run, made.token) and accounts.holds("a", "fresh")
@@ -350,5 +350,5 @@ def test_a_migration_that_is_stopped_leaves_the_old_ledger(tmp_path: Path, monke
     before = path.read_bytes()
     monkeypatch.setattr(migrate, "RUNS", "(nonsense")
     with pytest.raises(InputError):
-        Accounts(path)
+        Ledger(path)
     assert path.read_bytes() == before

@@ -14,7 +14,7 @@ import pytest
 from sfumato.accounting.budget import Budget, Relation, Unit
 from sfumato.accounting.gaussian import delta_of, epsilon_of, mu_of
 from sfumato.errors import InputError, OverBudget
-from sfumato.ledger.store import Accounts, Cost, Reservation
+from sfumato.ledger.store import Cost, Ledger, Reservation
 
 DELTA = 1e-5
 
@@ -47,19 +47,19 @@ def only_add_remove(mu: float) -> Callable[[Relation], Cost]:
 
 
 @pytest.fixture
-def accounts(tmp_path: Path) -> Iterator[Accounts]:
-    with Accounts(tmp_path / "ledger.sqlite") as opened:
+def accounts(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.sqlite") as opened:
         yield opened
 
 
-def reserve(accounts: Accounts, cost: Callable[[Relation], Cost], **changes: Any) -> Reservation:
+def reserve(accounts: Ledger, cost: Callable[[Relation], Cost], **changes: Any) -> Reservation:
     usual: dict[str, Any] = dict(
         name="scans", digests=digests(1, 2, 3), budget=Budget(1.0), plan_json="{}", method="dp-merf"
     )
     return accounts.reserve(cost=cost, **{**usual, **changes})
 
 
-def test_a_first_run_exactly_at_its_budget_is_admitted_and_sets_the_total(accounts: Accounts) -> None:
+def test_a_first_run_exactly_at_its_budget_is_admitted_and_sets_the_total(accounts: Ledger) -> None:
     reserve(accounts, worth(1.0))
     shown = accounts.show("scans")
     assert shown["total"] == {"epsilon": 1.0, "delta": DELTA, "relation": "add-remove", "unit": "record"}
@@ -70,14 +70,14 @@ def test_a_first_run_exactly_at_its_budget_is_admitted_and_sets_the_total(accoun
         reserve(accounts, gaussian(1e-6))
 
 
-def test_a_first_run_above_its_own_budget_is_refused_and_leaves_no_trace(accounts: Accounts) -> None:
+def test_a_first_run_above_its_own_budget_is_refused_and_leaves_no_trace(accounts: Ledger) -> None:
     with pytest.raises(OverBudget, match="total of epsilon 1 at delta 1e-05"):
         reserve(accounts, worth(1.001))
     assert accounts.show("scans", digests(1, 2, 3))["total"] is None
     reserve(accounts, worth(5.0), budget=Budget(5.0))
 
 
-def test_overspending_is_refused_with_the_numbers(accounts: Accounts) -> None:
+def test_overspending_is_refused_with_the_numbers(accounts: Ledger) -> None:
     accounts.set_total("scans", digests(1), Budget(2.0))
     reserve(accounts, worth(1.0))
     left = accounts.show("scans")["remaining"]
@@ -91,7 +91,7 @@ def test_overspending_is_refused_with_the_numbers(accounts: Accounts) -> None:
     assert len(accounts.show("scans")["history"]) == 1
 
 
-def test_what_is_said_to_remain_can_be_taken_and_no_more(accounts: Accounts) -> None:
+def test_what_is_said_to_remain_can_be_taken_and_no_more(accounts: Ledger) -> None:
     accounts.set_total("scans", None, Budget(3.0))
     for epsilon in (0.5, 1.0, 0.7):
         reserve(accounts, worth(epsilon))
@@ -103,7 +103,7 @@ def test_what_is_said_to_remain_can_be_taken_and_no_more(accounts: Accounts) -> 
     assert shown["remaining"] < 1e-3 and shown["spent"] <= 3.0
 
 
-def test_runs_compose_by_squares_of_mu_and_not_by_adding_epsilons(accounts: Accounts) -> None:
+def test_runs_compose_by_squares_of_mu_and_not_by_adding_epsilons(accounts: Ledger) -> None:
     accounts.set_total("scans", None, Budget(4.0))
     for _ in range(4):
         reserve(accounts, gaussian(0.2))
@@ -113,7 +113,7 @@ def test_runs_compose_by_squares_of_mu_and_not_by_adding_epsilons(accounts: Acco
     assert shown["spent"] < 0.7 * 4 * epsilon_of(DELTA, 0.2)
 
 
-def test_slack_is_summed_and_limited_to_its_share_of_delta(accounts: Accounts) -> None:
+def test_slack_is_summed_and_limited_to_its_share_of_delta(accounts: Ledger) -> None:
     def slack(amount: float) -> Callable[[Relation], Cost]:
         return lambda relation: Cost(0.1, amount, lambda delta: epsilon_of(delta - amount, 0.1))
 
@@ -127,7 +127,7 @@ def test_slack_is_summed_and_limited_to_its_share_of_delta(accounts: Accounts) -
     assert shown["spent"] == pytest.approx(epsilon_of(0.91 * DELTA, math.hypot(0.1, 0.1)))
 
 
-def test_a_first_run_beyond_the_filter_leaves_nothing_for_later_ones(accounts: Accounts) -> None:
+def test_a_first_run_beyond_the_filter_leaves_nothing_for_later_ones(accounts: Ledger) -> None:
     reserve(accounts, lambda relation: Cost(0.5, 0.5 * DELTA, lambda delta: 0.9))
     shown = accounts.show("scans")
     assert (shown["spent"], shown["remaining"]) == (0.9, 0.0)
@@ -135,13 +135,13 @@ def test_a_first_run_beyond_the_filter_leaves_nothing_for_later_ones(accounts: A
         reserve(accounts, gaussian(0.0))
 
 
-def test_a_set_with_one_image_changed_is_charged_to_the_same_account(accounts: Accounts) -> None:
+def test_a_set_with_one_image_changed_is_charged_to_the_same_account(accounts: Ledger) -> None:
     reserve(accounts, worth(1.0))
     with pytest.raises(OverBudget, match="shares records or persons"):
         reserve(accounts, worth(0.5), name="scans-v2", digests=digests(1, 2, 99))
 
 
-def test_a_renamed_folder_is_charged_to_the_same_account(accounts: Accounts) -> None:
+def test_a_renamed_folder_is_charged_to_the_same_account(accounts: Ledger) -> None:
     reserve(accounts, worth(1.0))
     with pytest.raises(OverBudget, match="shares records or persons"):
         reserve(accounts, worth(0.5), name="elsewhere")
@@ -149,20 +149,20 @@ def test_a_renamed_folder_is_charged_to_the_same_account(accounts: Accounts) -> 
     assert accounts.show("elsewhere")["total"] is None
 
 
-def test_new_records_join_the_account(accounts: Accounts) -> None:
+def test_new_records_join_the_account(accounts: Ledger) -> None:
     accounts.set_total("scans", digests(1), Budget(4.0))
     reserve(accounts, worth(1.0), name="more", digests=digests(1, 50))
     reserve(accounts, worth(1.0), name="other", digests=digests(50, 60))
     assert len(accounts.show("x", digests(60))["history"]) == 2
 
 
-def test_equal_names_share_an_account_and_the_refusal_says_what_to_do(accounts: Accounts) -> None:
+def test_equal_names_share_an_account_and_the_refusal_says_what_to_do(accounts: Ledger) -> None:
     reserve(accounts, worth(1.0))
     with pytest.raises(OverBudget, match="rename them"):
         reserve(accounts, worth(0.5), digests=digests(7, 8))
 
 
-def test_an_overlap_with_two_accounts_charges_both_and_needs_room_in_both(accounts: Accounts) -> None:
+def test_an_overlap_with_two_accounts_charges_both_and_needs_room_in_both(accounts: Ledger) -> None:
     accounts.set_total("a", digests(1), Budget(4.0))
     accounts.set_total("b", digests(2), Budget(2.0))
     both = dict(name="union", digests=digests(1, 2))
@@ -175,7 +175,7 @@ def test_an_overlap_with_two_accounts_charges_both_and_needs_room_in_both(accoun
     assert shown["account"] == "b" and [other["account"] for other in shown["others"]] == ["a"]
 
 
-def test_a_renamed_folder_with_room_goes_on_and_binds_nobody_by_its_first_budget(accounts: Accounts) -> None:
+def test_a_renamed_folder_with_room_goes_on_and_binds_nobody_by_its_first_budget(accounts: Ledger) -> None:
     accounts.set_total("scans", digests(1, 2), Budget(4.0))
     reserve(accounts, worth(1.0), name="copy", digests=digests(1, 2))
     with pytest.raises(OverBudget, match="'copy' has a total of epsilon 1 "):  # as for a name that shares nothing
@@ -191,7 +191,7 @@ def test_a_renamed_folder_with_room_goes_on_and_binds_nobody_by_its_first_budget
     reserve(accounts, worth(left), name="copy", digests=digests(1, 2))
 
 
-def test_a_total_through_records_binds_and_is_not_told(accounts: Accounts) -> None:
+def test_a_total_through_records_binds_and_is_not_told(accounts: Ledger) -> None:
     accounts.set_total("a", digests(1), Budget(4.0))
     accounts.set_total("b", digests(1, 2), Budget(2.0))
     assert accounts.show("a")["total"]["epsilon"] == 2
@@ -202,7 +202,7 @@ def test_a_total_through_records_binds_and_is_not_told(accounts: Accounts) -> No
         reserve(accounts, worth(5.0), name="a", digests=digests(1))
 
 
-def test_what_is_told_hangs_on_the_name_alone(accounts: Accounts) -> None:
+def test_what_is_told_hangs_on_the_name_alone(accounts: Ledger) -> None:
     assert accounts.told("a") == {"runs": [], "epsilon_total": 0.0, "delta": None, "made": accounts.made}
     for name in "ab":
         accounts.set_total(name, None, Budget(4.0))
@@ -214,7 +214,7 @@ def test_what_is_told_hangs_on_the_name_alone(accounts: Accounts) -> None:
     assert [one["epsilon_total"] for one in told] == pytest.approx([1, 1.466, 1], abs=2e-3)
 
 
-def test_a_change_of_total_names_no_other_account(accounts: Accounts) -> None:
+def test_a_change_of_total_names_no_other_account(accounts: Ledger) -> None:
     reserve(accounts, worth(1.0), name="mine", digests=digests(1))
     reserve(accounts, only_add_remove(0.1), name="theirs", digests=digests(2))
     for total in (Budget(5.0, unit=Unit.PERSON), Budget(5.0, relation=Relation.REPLACE_ONE)):
@@ -225,13 +225,13 @@ def test_a_change_of_total_names_no_other_account(accounts: Accounts) -> None:
         accounts.set_total("mine", digests(1, 2), Budget(5.0, unit=Unit.PERSON))
 
 
-def test_separate_data_have_separate_budgets(accounts: Accounts) -> None:
+def test_separate_data_have_separate_budgets(accounts: Ledger) -> None:
     reserve(accounts, worth(1.0))
     reserve(accounts, worth(1.0), name="others", digests=digests(4, 5))
     assert len(accounts.show("others")["history"]) == 1
 
 
-def test_a_checkpoint_is_resumed_once(accounts: Accounts) -> None:
+def test_a_checkpoint_is_resumed_once(accounts: Ledger) -> None:
     first = reserve(accounts, worth(1.0))
     accounts.resume(first.run, first.token, "second")
     assert not accounts.holds(first.run, first.token) and accounts.holds(first.run, "second")
@@ -243,14 +243,14 @@ def test_a_checkpoint_is_resumed_once(accounts: Accounts) -> None:
     assert accounts.show("scans")["spent"] == pytest.approx(1.0)
 
 
-def test_a_new_token_must_be_new(accounts: Accounts) -> None:
+def test_a_new_token_must_be_new(accounts: Ledger) -> None:
     first = reserve(accounts, worth(1.0))
     for stale in ("", first.token):
         with pytest.raises(ValueError, match="new_token"):
             accounts.resume(first.run, first.token, stale)
 
 
-def test_commit_can_be_repeated_refuses_a_stale_token_and_closes_the_run(accounts: Accounts) -> None:
+def test_commit_can_be_repeated_refuses_a_stale_token_and_closes_the_run(accounts: Ledger) -> None:
     first = reserve(accounts, worth(1.0))
     accounts.resume(first.run, first.token, "second")
     with pytest.raises(OverBudget, match="resumed elsewhere"):
@@ -265,7 +265,7 @@ def test_commit_can_be_repeated_refuses_a_stale_token_and_closes_the_run(account
         accounts.commit("nothing", "second")
 
 
-def test_another_unit_is_refused(accounts: Accounts) -> None:
+def test_another_unit_is_refused(accounts: Ledger) -> None:
     reserve(accounts, worth(0.5), budget=Budget(2.0))
     person = Budget(2.0, unit=Unit.PERSON)
     with pytest.raises(InputError, match="kept per record and this run is planned per person; plan it with --unit re"):
@@ -277,7 +277,7 @@ def test_another_unit_is_refused(accounts: Accounts) -> None:
     assert accounts.show("new")["total"]["unit"] == "person"
 
 
-def test_the_account_s_relation_sets_the_price(accounts: Accounts) -> None:
+def test_the_account_s_relation_sets_the_price(accounts: Ledger) -> None:
     accounts.set_total("scans", None, Budget(3.0, relation=Relation.REPLACE_ONE))
     with pytest.raises(OverBudget):
         reserve(accounts, worth(1.6), budget=Budget(1.6))
@@ -287,7 +287,7 @@ def test_the_account_s_relation_sets_the_price(accounts: Accounts) -> None:
         reserve(accounts, only_add_remove(0.1))
 
 
-def test_the_relation_may_change_where_the_runs_cost_is_known(accounts: Accounts) -> None:
+def test_the_relation_may_change_where_the_runs_cost_is_known(accounts: Ledger) -> None:
     reserve(accounts, gaussian(0.2))
     accounts.set_total("scans", None, Budget(5.0, relation=Relation.REPLACE_ONE))
     shown = accounts.show("scans")
@@ -298,7 +298,7 @@ def test_the_relation_may_change_where_the_runs_cost_is_known(accounts: Accounts
         accounts.set_total("b", None, Budget(5.0, relation=Relation.REPLACE_ONE))
 
 
-def test_a_total_may_be_raised_and_lowered(accounts: Accounts) -> None:
+def test_a_total_may_be_raised_and_lowered(accounts: Ledger) -> None:
     reserve(accounts, worth(1.0))
     accounts.set_total("scans", digests(1), Budget(3.0))
     assert accounts.show("scans")["remaining"] > 2
@@ -308,7 +308,7 @@ def test_a_total_may_be_raised_and_lowered(accounts: Accounts) -> None:
     assert [one["epsilon"] for one in shown["totals"]] == [1.0, 3.0, 0.5]
 
 
-def test_another_delta_is_priced_at_the_account_s(accounts: Accounts) -> None:
+def test_another_delta_is_priced_at_the_account_s(accounts: Ledger) -> None:
     accounts.set_total("scans", None, Budget(2.0, delta=1e-7))
     reserve(accounts, worth(1.0))
     expected = epsilon_of(1e-7, mu_of(1.0, DELTA))
@@ -317,7 +317,7 @@ def test_another_delta_is_priced_at_the_account_s(accounts: Accounts) -> None:
     assert accounts.show("scans")["spent"] < 1.0 < expected
 
 
-def test_a_delta_below_the_runs_slack_has_no_bound(accounts: Accounts) -> None:
+def test_a_delta_below_the_runs_slack_has_no_bound(accounts: Ledger) -> None:
     reserve(accounts, lambda relation: Cost(0.1, 1e-7, lambda delta: 0.5))
     accounts.set_total("scans", None, Budget(9.0, delta=1e-8))
     shown = accounts.show("scans")
@@ -333,12 +333,12 @@ def test_a_cost_is_a_pair_of_sane_numbers(mu: float, slack: float) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [math.nan, math.inf, -1.0])
-def test_a_cost_that_is_no_number_is_never_admitted(accounts: Accounts, epsilon: float) -> None:
+def test_a_cost_that_is_no_number_is_never_admitted(accounts: Ledger, epsilon: float) -> None:
     with pytest.raises(OverBudget):
         reserve(accounts, lambda relation: Cost(0.1, 0.0, lambda delta: epsilon))
 
 
-def test_show_is_json_without_key_token_or_fingerprint(accounts: Accounts, tmp_path: Path) -> None:
+def test_show_is_json_without_key_token_or_fingerprint(accounts: Ledger, tmp_path: Path) -> None:
     made = reserve(accounts, worth(1.0), digests=digests(1, 1, 2))
     shown = accounts.show("scans", digests(1))
     text = json.dumps(shown, allow_nan=False)
@@ -352,18 +352,18 @@ def test_show_is_json_without_key_token_or_fingerprint(accounts: Accounts, tmp_p
     assert set(shown["history"][0]) == {"run", "time", "method", "epsilon", "delta", "relation", "status"}
 
 
-def test_nothing_is_known_of_a_new_set(accounts: Accounts) -> None:
+def test_nothing_is_known_of_a_new_set(accounts: Ledger) -> None:
     shown = accounts.show("fresh", digests(1))
     assert shown["total"] is None and shown["spent"] == 0 and shown["history"] == []
 
 
 @pytest.mark.parametrize("name", ["", "  ", "bad\udcff"])
-def test_a_name_must_be_writable(accounts: Accounts, name: str) -> None:
+def test_a_name_must_be_writable(accounts: Ledger, name: str) -> None:
     with pytest.raises(InputError, match="cannot name an account"):
         reserve(accounts, worth(1.0), name=name)
 
 
-def test_digests_of_another_shape_are_refused_and_nothing_is_spent(accounts: Accounts) -> None:
+def test_digests_of_another_shape_are_refused_and_nothing_is_spent(accounts: Ledger) -> None:
     with pytest.raises(ValueError, match="n x 32"):
         reserve(accounts, worth(1.0), digests=np.zeros((3, 16), np.uint8))
     assert accounts.show("scans")["total"] is None
@@ -376,7 +376,7 @@ def test_a_mixture_s_guarantee_covers_the_slack() -> None:
     assert slack + (1 - slack) * delta_of(total.epsilon, mu) <= total.delta
 
 
-def test_what_nothing_crossed_is_given_back_and_counts_no_more(accounts: Accounts) -> None:
+def test_what_nothing_crossed_is_given_back_and_counts_no_more(accounts: Ledger) -> None:
     accounts.set_total("scans", digests(1, 2, 3), Budget(1.0))
     first = reserve(accounts, worth(1.0))
     with pytest.raises(OverBudget):
@@ -390,7 +390,7 @@ def test_what_nothing_crossed_is_given_back_and_counts_no_more(accounts: Account
     assert [run["status"] for run in accounts.show("scans")["history"]] == ["returned", "reserved"]
 
 
-def test_a_run_whose_reservation_was_given_back_reads_nothing(accounts: Accounts) -> None:
+def test_a_run_whose_reservation_was_given_back_reads_nothing(accounts: Ledger) -> None:
     first = reserve(accounts, worth(1.0))
     accounts.give_back(first.run, first.token)
     assert not accounts.holds(first.run, first.token)
@@ -400,7 +400,7 @@ def test_a_run_whose_reservation_was_given_back_reads_nothing(accounts: Accounts
     assert not accounts.give_back(first.run, first.token)
 
 
-def test_a_run_that_began_stays_spent(accounts: Accounts) -> None:
+def test_a_run_that_began_stays_spent(accounts: Ledger) -> None:
     first = reserve(accounts, worth(1.0))
     with pytest.raises(OverBudget, match="resumed elsewhere"):
         accounts.begin(first.run, "another token")
@@ -416,7 +416,7 @@ def test_a_run_that_began_stays_spent(accounts: Accounts) -> None:
         accounts.begin(first.run, "second")
 
 
-def test_where_all_was_given_back_the_next_run_is_the_first(accounts: Accounts) -> None:
+def test_where_all_was_given_back_the_next_run_is_the_first(accounts: Ledger) -> None:
     first = reserve(accounts, worth(1.0))
     accounts.give_back(first.run, first.token)
     person = Budget(3.0, unit=Unit.PERSON)
@@ -427,7 +427,7 @@ def test_where_all_was_given_back_the_next_run_is_the_first(accounts: Accounts) 
         reserve(accounts, worth(4.0), budget=replace(person, epsilon=4.0))
 
 
-def test_a_custodian_s_total_outlives_what_was_given_back(accounts: Accounts) -> None:
+def test_a_custodian_s_total_outlives_what_was_given_back(accounts: Ledger) -> None:
     accounts.set_total("scans", None, Budget(1.0))
     first = reserve(accounts, worth(1.0))
     accounts.give_back(first.run, first.token)

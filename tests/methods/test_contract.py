@@ -15,7 +15,7 @@ from sfumato.data.labels import LabelPrior
 from sfumato.errors import Interrupted
 from sfumato.methods import TABLE, find, load_class
 from sfumato.privacy.barrier import Barrier, behind
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.run.progress import Recorder
 from tests.made_up import arrays
 
@@ -184,7 +184,7 @@ def planned(method):
 def learn(method, data, tape=None, run=None, plan=None):
     """Everything that becomes visible when `method` learns: weights, images, progress, shapes of releases."""
     plan = plan or planned(method)
-    ledger = run.ledger if run and run.ledger else Ledger(plan)
+    ledger = run.ledger if run and run.ledger else Odometer(plan)
     run = run or Run(device="cpu", progress=Recorder(), ledger=ledger)
     barrier = Barrier(data, SPEC, ledger, microbatch=16, tick=run.tick)
     taped = None if tape is None else Taped(behind(barrier), tape)
@@ -287,7 +287,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name, kind, stop, tmp_path):
     whole = taped(method)[0]
 
     def run(progress):
-        made = Run(device="cpu", folder=tmp_path, progress=progress, ledger=Ledger(planned(method)))
+        made = Run(device="cpu", folder=tmp_path, progress=progress, ledger=Odometer(planned(method)))
         progress.run = made
         return made
 
@@ -305,7 +305,7 @@ def test_the_user_seed_decides_public_randomness(name):
     method = make(name)
 
     def weights(seed):
-        run = Run(device="cpu", seed=seed, ledger=Ledger(planned(method)))
+        run = Run(device="cpu", seed=seed, ledger=Odometer(planned(method)))
         return learn(method, None, tape=1, run=run)[0].state_dict()
 
     one, same, other = weights(0), weights(0), weights(1)

@@ -8,9 +8,9 @@ import torch
 
 from sfumato import Budget, OverBudget, Unit, load
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.bounds import Ballot, Bound, BoundedSum
+from sfumato.privacy.bounds import Bound, BoundedSum, IntegerBound
 from sfumato.privacy.noise import Noise
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import crossing
 from sfumato.privacy.samplers import Poisson
 from tests.made_up import arrays, box, plan
@@ -28,7 +28,7 @@ def votes(images, labels):
 
 def ask(data, query, sampler=None, microbatch=16, times=1, multiplier=TINY):
     made = plan(data.spec, Budget(1.0, unit=data.spec.unit), q=crossing(query.bound, multiplier, sampler, times))
-    barrier = Barrier(data, data.spec, Ledger(made), microbatch=microbatch)
+    barrier = Barrier(data, data.spec, Odometer(made), microbatch=microbatch)
     return [barrier.release("q", query).numpy() for _ in range(times)]
 
 
@@ -65,7 +65,7 @@ def test_a_person_contributes_one_bounded_term_however_many_images():
     assert data.spec.unit is Unit.PERSON and data.spec.records == 11
     lone = ask(data, BoundedSum(lambda i, y: torch.ones(len(i), 1), Bound(1.0), (1,)))[0]
     assert lone[0] == pytest.approx(11, abs=1e-5)
-    counts = ask(data, BoundedSum(votes, Ballot(1, low=0), (3,)), multiplier=1e-3)[0]
+    counts = ask(data, BoundedSum(votes, IntegerBound(1, low=0), (3,)), multiplier=1e-3)[0]
     assert counts.sum() == 11
 
 
@@ -99,7 +99,7 @@ def test_empty_batches_release_noise():
 
 def test_a_crossing_is_charged_before_a_record_is_read():
     data = box()
-    barrier = Barrier(data, data.spec, ledger := Ledger(plan(data.spec)))
+    barrier = Barrier(data, data.spec, ledger := Odometer(plan(data.spec)))
     seen = []
     query = BoundedSum(lambda i, y: seen.append(dict(ledger.used)) or i.flatten(1), Bound(1.0), (64,))
     barrier.release("sum", query)
@@ -111,7 +111,7 @@ def test_a_crossing_is_charged_before_a_record_is_read():
 
 def test_an_unplanned_crossing_or_another_bound_is_refused():
     data = box()
-    barrier = Barrier(data, data.spec, Ledger(plan(data.spec)))
+    barrier = Barrier(data, data.spec, Odometer(plan(data.spec)))
     with pytest.raises(OverBudget, match="planned crossing"):
         barrier.release("other", BoundedSum(pixels, Bound(1.0), (64,)))
     with pytest.raises(ValueError, match="as planned"):
@@ -122,7 +122,7 @@ def test_a_blind_barrier_answers_noise_of_the_same_shape():
     data = box()
     query = BoundedSum(pixels, Bound(1.0), (64,), by_class=True)
     made = plan(data.spec, q=crossing(Bound(1.0), 2.0))
-    seeing, blind = (Barrier(d, data.spec, Ledger(made)).release("q", query) for d in (data, None))
+    seeing, blind = (Barrier(d, data.spec, Odometer(made)).release("q", query) for d in (data, None))
     assert seeing.shape == blind.shape and seeing.dtype == blind.dtype
     assert 1.5 < blind.std() < 2.5
 
@@ -136,7 +136,7 @@ def test_one_draw_of_noise_for_each_event():
             return super().gaussian(shape, spread, device)
 
     data = box()
-    ledger = Ledger(plan(data.spec, q=crossing(Bound(1.0), 1.0, times=5)))
+    ledger = Odometer(plan(data.spec, q=crossing(Bound(1.0), 1.0, times=5)))
     barrier = Barrier(data, data.spec, ledger, noise=Counting(), microbatch=4)
     for _ in range(5):
         barrier.release("q", BoundedSum(pixels, Bound(1.0), (64,)))
@@ -146,7 +146,9 @@ def test_one_draw_of_noise_for_each_event():
 def test_the_pace_of_a_private_count_is_not_shown():
     told = []
     data = box(private_count=True, records=100)
-    barrier = Barrier(data, data.spec, Ledger(plan(data.spec)), tick=lambda name, part: told.append(part), microbatch=8)
+    barrier = Barrier(
+        data, data.spec, Odometer(plan(data.spec)), tick=lambda name, part: told.append(part), microbatch=8
+    )
     barrier.release("sum", BoundedSum(pixels, Bound(1.0), (64,)))
     assert set(told) == {None}
 

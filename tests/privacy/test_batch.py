@@ -13,16 +13,16 @@ from sfumato.accounting import accountant
 from sfumato.accounting.events import Event
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.batch import BatchValue
-from sfumato.privacy.bounds import Ball, Bound, BoundedSum
+from sfumato.privacy.bounds import BatchBound, Bound, BoundedSum
 from sfumato.privacy.noise import Noise
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import MOVED, crossing
 from sfumato.privacy.ranks import Alone
 from sfumato.privacy.samplers import Poisson
 from tests.made_up import arrays, box, plan
 
 TINY = 1e-9
-BALL = Ball(1.0)
+BALL = BatchBound(1.0)
 
 
 def mean(images, labels):
@@ -31,7 +31,7 @@ def mean(images, labels):
 
 def barrier_of(data, bound=BALL, sampler=None, multiplier=TINY, times=1, **options):
     made = plan(data.spec, Budget(1.0, unit=data.spec.unit), q=crossing(bound, multiplier, sampler, times))
-    return Barrier(data, data.spec, Ledger(made), **options)
+    return Barrier(data, data.spec, Odometer(made), **options)
 
 
 def ask(data, query, **options):
@@ -41,7 +41,7 @@ def ask(data, query, **options):
 def test_the_value_is_that_of_all_records_at_once_for_any_microbatch():
     images, _ = arrays()
     expected = images.reshape(60, -1).mean(0) / 255
-    query = BatchValue(mean, Ball(100.0), (64,))
+    query = BatchValue(mean, BatchBound(100.0), (64,))
     for m in (1, 7, 64):
         assert np.allclose(ask(box(), query, microbatch=m), expected, atol=1e-4)
 
@@ -90,7 +90,7 @@ def test_an_empty_sample_is_a_release_of_noise_around_zero():
     found = ask(box(), query, sampler=Poisson(1e-9), multiplier=3.0)
     assert not called and found.shape == (500,) and 2.5 < found.std() < 3.5
     blind = plan(q=crossing(BALL, 3.0))
-    assert Barrier(None, blind.data, Ledger(blind)).release("q", query).shape == (500,)
+    assert Barrier(None, blind.data, Odometer(blind)).release("q", query).shape == (500,)
     assert not called
 
 
@@ -160,14 +160,14 @@ def grid(profile, deltas=(1e-2, 1e-5)):
 @pytest.mark.parametrize("relation", list(Relation))
 def test_without_sampling_it_is_a_gaussian_of_twice_the_norm(relation):
     # privacy.md 2.8: noise of 2 C sigma has multiplier sigma.
-    event = crossing(Ball(0.5), 2 * 1.1, times=7).event(relation)
+    event = crossing(BatchBound(0.5), 2 * 1.1, times=7).event(relation)
     plain = Event("gaussian", 1.1, 1.0, 1.0, Relation.ADD_REMOVE, times=7)
     assert grid(accountant.profile([event])) == pytest.approx(grid(accountant.profile([plain])), rel=1e-5)
 
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_sampled_it_is_a_sum_whose_terms_have_twice_the_norm(relation):
-    event = crossing(Ball(0.5), 2 * 1.1, Poisson(0.01), 50).event(relation)
+    event = crossing(BatchBound(0.5), 2 * 1.1, Poisson(0.01), 50).event(relation)
     plain = crossing(Bound(1.0), 1.1, Poisson(0.01), 50).event(relation)
     plain = replace(plain, sensitivity=plain.sensitivity / (1 + MOVED), bound=plain.bound / (1 + MOVED))
     assert event.bound == pytest.approx(plain.bound, rel=1e-12) and event.sigma == plain.sigma and not event.held
@@ -194,6 +194,6 @@ def test_the_declared_pairs_dominate_any_three_points_of_the_ball(a, b, c):
 
 
 def test_noise_has_the_planned_scale():
-    query = BatchValue(lambda images, labels: torch.zeros(20_000), Ball(0.5), (20_000,))
+    query = BatchValue(lambda images, labels: torch.zeros(20_000), BatchBound(0.5), (20_000,))
     found = ask(box(), query, multiplier=2.2, noise=Noise())
     assert found.std().item() == pytest.approx(1.1, rel=0.03)

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sfumato.accounting.budget import Relation
-from sfumato.privacy.bounds import Ballot, Bound, BoundedSum
+from sfumato.privacy.bounds import Bound, BoundedSum, IntegerBound
 
 BOUNDS = [
     Bound(1.0),
     Bound(0.37),
     Bound(250.0),
-    Ballot(1, low=0),
-    Ballot(3),
-    Ballot(2, low=-1, high=2),
-    Ballot(12, low=-3, high=4),
-    Ballot(12, low=-3, high=4, coordinates=12),
-    Ballot(8, low=0, coordinates=12),
-    Ballot(8, coordinates=12),
+    IntegerBound(1, low=0),
+    IntegerBound(3),
+    IntegerBound(2, low=-1, high=2),
+    IntegerBound(12, low=-3, high=4),
+    IntegerBound(12, low=-3, high=4, coordinates=12),
+    IntegerBound(8, low=0, coordinates=12),
+    IntegerBound(8, coordinates=12),
 ]
 
 wild = hnp.arrays(
@@ -74,12 +74,12 @@ def test_a_record_of_nan_is_a_record_of_zeros():
 
 
 def test_a_person_has_one_vote():
-    out = Ballot(1, low=0).project(torch.tensor([[2.0, 3.0], [1.0, 0.0], [0.0, 0.0]]))
+    out = IntegerBound(1, low=0).project(torch.tensor([[2.0, 3.0], [1.0, 0.0], [0.0, 0.0]]))
     assert out.tolist() == [[0, 1], [1, 0], [0, 0]]
 
 
 def test_votes_turned_over_attain_the_sensitivity_of_a_ballot():
-    ballot = Ballot(4)
+    ballot = IntegerBound(4)
     rows = torch.tensor([[1, -1, 1, 1, 0, 0], [-1, 1, -1, -1, 0, 0]], dtype=torch.int8)
     assert torch.equal(ballot.project(rows), rows)
     gap = float(torch.linalg.vector_norm((rows[0] - rows[1]).double()))
@@ -89,24 +89,24 @@ def test_votes_turned_over_attain_the_sensitivity_of_a_ballot():
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_a_vote_on_one_question_cannot_move_elsewhere(relation):
-    yes_no = Ballot(1, low=0, coordinates=1)
+    yes_no = IntegerBound(1, low=0, coordinates=1)
     assert yes_no.sensitivity(relation) == 1.0 and yes_no.shifts(relation) == ((1, 1),)
-    assert Ballot(1, low=0).sensitivity(Relation.REPLACE_ONE) == pytest.approx(2**0.5)
+    assert IntegerBound(1, low=0).sensitivity(Relation.REPLACE_ONE) == pytest.approx(2**0.5)
     assert yes_no.project(torch.tensor([[3.0], [0.4], [float("nan")], [-2.0]])).tolist() == [[1], [0], [0], [0]]
     with pytest.raises(ValueError, match="Expected ballots of 1 numbers"):
         yes_no.project(torch.tensor([[1, 0]]))
 
 
 def test_as_many_questions_as_votes_change_each_by_one():
-    ten = Ballot(10, low=0, coordinates=10)
+    ten = IntegerBound(10, low=0, coordinates=10)
     assert ten.sensitivity(Relation.REPLACE_ONE) == ten.sensitivity(Relation.ADD_REMOVE) == 10**0.5
     gap = (ten.project(torch.ones(1, 10)) - ten.project(torch.zeros(1, 10))).double()
     assert float(torch.linalg.vector_norm(gap)) == ten.sensitivity(Relation.REPLACE_ONE)
-    assert Ballot(10, low=0, coordinates=20).shifts(Relation.REPLACE_ONE) == ((20, 1),)
+    assert IntegerBound(10, low=0, coordinates=20).shifts(Relation.REPLACE_ONE) == ((20, 1),)
 
 
 def test_votes_beyond_the_allowed_number_are_void():
-    assert Ballot(2).project(torch.tensor([[0.0, 9.0, -7.0, 1.0]])).tolist() == [[0, 1, -1, 0]]
+    assert IntegerBound(2).project(torch.tensor([[0.0, 9.0, -7.0, 1.0]])).tolist() == [[0, 1, -1, 0]]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_votes_beyond_the_allowed_number_are_void():
 )
 def test_a_ballot_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
-        Ballot(**bad)
+        IntegerBound(**bad)
 
 
 @pytest.mark.parametrize("bad", [{"norm": 0}, {"norm": -1}, {"norm": float("inf")}])

@@ -12,7 +12,7 @@ from sfumato.engine.gradients.per_example import per_example
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.inside import Inside, Lot
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import crossing
 from sfumato.privacy.samplers import Poisson
 from tests.made_up import arrays, box, plan
@@ -24,9 +24,9 @@ def pixels(images, labels):
 
 def test_a_method_finds_no_road_behind_its_barrier():
     data = box()
-    barrier = Barrier(data, data.spec, ledger := Ledger(plan(data.spec)))
+    barrier = Barrier(data, data.spec, ledger := Odometer(plan(data.spec)))
     reached = [getattr(barrier, name) for name in dir(barrier) if not name.startswith("__")]
-    assert not any(isinstance(found, Inside | Ledger | torch.Tensor | np.ndarray) for found in reached)
+    assert not any(isinstance(found, Inside | Odometer | torch.Tensor | np.ndarray) for found in reached)
     assert not hasattr(barrier, "__dict__") and type(barrier.noise).__name__ == "NoiseFacts"
     for name, value in (("noise", 1), ("_inside", 1), ("plan", 1)):
         with pytest.raises(AttributeError):
@@ -39,7 +39,7 @@ def test_a_method_finds_no_road_behind_its_barrier():
 
 def test_a_count_that_somebody_set_back_stops_the_run():
     data = box()
-    barrier = Barrier(data, data.spec, ledger := Ledger(plan(data.spec, q=crossing(Bound(1.0), 1.0, times=3))))
+    barrier = Barrier(data, data.spec, ledger := Odometer(plan(data.spec, q=crossing(Bound(1.0), 1.0, times=3))))
     query = BoundedSum(pixels, Bound(1.0), (64,))
     barrier.release("q", query)
     ledger._used["q"] = 0
@@ -49,10 +49,10 @@ def test_a_count_that_somebody_set_back_stops_the_run():
 
 def test_the_ledger_knows_what_the_barrier_returned():
     data = box()
-    ledger = Ledger(plan(data.spec, q=crossing(Bound(1.0), 1.0)))
+    ledger = Odometer(plan(data.spec, q=crossing(Bound(1.0), 1.0)))
     answer = Barrier(data, data.spec, ledger).release("q", BoundedSum(pixels, Bound(1.0), (64,)))
     assert ledger.returned(answer) and not ledger.returned(answer + 1e-9)
-    again = Ledger(ledger.plan)
+    again = Odometer(ledger.plan)
     again.load_state_dict(ledger.state_dict())
     assert again.returned(answer) and again.used == {"q": 1}
 
@@ -63,7 +63,7 @@ def test_a_page_has_one_shape_whatever_was_drawn(private):
     seen = set()
     query = BoundedSum(lambda images, labels: seen.add(len(images)) or pixels(images, labels), Bound(1.0), (64,))
     made = plan(data.spec, Budget(1.0), q=crossing(Bound(1.0), 1.0, Poisson(0.2), 40))
-    barrier = Barrier(data, data.spec, Ledger(made))
+    barrier = Barrier(data, data.spec, Odometer(made))
     for _ in range(40):
         barrier.release("q", query)
     assert seen == {96}  # 60 expected, and three standard deviations, in blocks of 32
@@ -98,7 +98,7 @@ def test_a_missing_record_takes_its_own_term_and_leaves_the_others_to_the_bit():
         heard = []
         lot = Chosen([] if missing is None else [missing])
         inner = Inside(
-            data, data.spec, Ledger(made), lot=lot, heard=lambda name, total, heard=heard: heard.append(total)
+            data, data.spec, Odometer(made), lot=lot, heard=lambda name, total, heard=heard: heard.append(total)
         )
         inner.release("q", query)
         whole[missing] = heard[0]
@@ -118,7 +118,7 @@ def test_far_more_records_than_declared_are_added_one_by_one():
     data = load(arrays(300), private_count=True, records=2)
     made = plan(data.spec, Budget(1.0), q=crossing(query.bound, 1e-9))
     calls = []
-    inner = behind(Barrier(data, data.spec, Ledger(made)))
+    inner = behind(Barrier(data, data.spec, Odometer(made)))
     real = type(query).rows
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(query), "rows", lambda self, *given: calls.append(1) or real(self, *given))

@@ -14,7 +14,7 @@ import torch
 from scipy import stats
 
 from sfumato.privacy import noise as module
-from sfumato.privacy.bounds import Ballot, Bound
+from sfumato.privacy.bounds import Bound, IntegerBound
 from sfumato.privacy.mechanisms import DiscreteGaussian, Gaussian
 from sfumato.privacy.noise import Noise
 
@@ -59,7 +59,7 @@ def test_the_exact_path_of_the_discrete_sampler_has_the_same_law(monkeypatch):
 
 
 def test_discrete_noise_is_whole_and_has_its_scale():
-    out = DiscreteGaussian(20.0)(torch.zeros(20_000, dtype=torch.float64), Ballot(1, low=0), Noise()).numpy()
+    out = DiscreteGaussian(20.0)(torch.zeros(20_000, dtype=torch.float64), IntegerBound(1, low=0), Noise()).numpy()
     assert np.array_equal(out, np.rint(out))
     assert out.std() == pytest.approx(20.0, rel=0.03)
 

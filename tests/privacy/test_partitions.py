@@ -10,9 +10,9 @@ from sfumato import Budget, DataSpec, OverBudget, Relation, load
 from sfumato.data.private import records
 from sfumato.privacy import block_store, partitions
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.bounds import Ballot, Bound, BoundedSum
-from sfumato.privacy.odometer import Ledger
-from sfumato.privacy.partitions import Parts, PartSum, inside
+from sfumato.privacy.bounds import Bound, BoundedSum, IntegerBound
+from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.partitions import Partitions, PartitionSum, inside
 from sfumato.privacy.plan import Plan, crossing
 from sfumato.privacy.samplers import Poisson
 from sfumato.types import Unit
@@ -55,7 +55,7 @@ class Recipe:
 
 
 def parts(data, relation=Relation.ADD_REMOVE, count=10, spec=SPEC, size=3):
-    return Parts(Recipe(size), count, None if data is None else records(data), spec, relation, KEY, "cpu")
+    return Partitions(Recipe(size), count, None if data is None else records(data), spec, relation, KEY, "cpu")
 
 
 def states(made):
@@ -68,9 +68,9 @@ def signs(team, random, *public):
 
 
 def barrier(data, times=5, sampler=None, bound=None, spec=SPEC):
-    made = crossing(bound or Ballot(64), 1e-6 if sampler is None else 5.0, sampler, times, held=True)
+    made = crossing(bound or IntegerBound(64), 1e-6 if sampler is None else 5.0, sampler, times, held=True)
     plan = Plan("test", {}, spec, Budget(1.0), {"votes": made})
-    return Barrier(data, spec, Ledger(plan))
+    return Barrier(data, spec, Odometer(plan))
 
 
 def test_every_record_is_in_one_part_and_is_read_there_alone():
@@ -108,7 +108,7 @@ def test_a_missing_person_changes_one_part_alone():
     people = np.arange(len(images)) // 2
     spec = DataSpec("people", 30, (1, 8, 8), ("0", "1", "2"), Unit.PERSON)
     whole, fewer = (
-        Parts(
+        Partitions(
             Recipe(),
             5,
             partitions.Records(records(load((i, y)))._pixels, y, p, records(load((i, y))).digests),
@@ -150,7 +150,7 @@ def test_an_empty_part_votes_nothing_and_changes_nobody():
     made = parts(few, count=10)
     made.train()
     handle = partitions.hide(made)
-    ones = PartSum(handle, lambda team, random: torch.ones(len(team.seen), 1, 64), Ballot(64), (64,))
+    ones = PartitionSum(handle, lambda team, random: torch.ones(len(team.seen), 1, 64), IntegerBound(64), (64,))
     occupied = int((np.diff(made._starts) > 0).sum())
     assert occupied <= 2
     assert torch.equal(made.total(ones, 1, None, ()), torch.full((1, 64), float(occupied), dtype=torch.float64))
@@ -166,7 +166,7 @@ def test_wild_terms_of_one_part_stay_within_the_ballot():
         return rows
 
     for value in (torch.nan, torch.inf, 1e30, -7.0):
-        total = made.total(PartSum(handle, wild, Ballot(5), (64,)), 1, None, (value,))
+        total = made.total(PartitionSum(handle, wild, IntegerBound(5), (64,)), 1, None, (value,))
         assert torch.isfinite(total).all()
         assert torch.linalg.vector_norm(total) <= 4 * 5**0.5  # four blocks have one such part each
 
@@ -175,7 +175,9 @@ def test_each_question_is_one_use():
     it = barrier(load(arrays()), times=5)
     teachers = it.hold(Recipe(), 10)
     it.train(teachers)
-    three = PartSum(teachers, lambda team, random: signs(team, random).expand(-1, 3, -1), Ballot(64), (64,), queries=3)
+    three = PartitionSum(
+        teachers, lambda team, random: signs(team, random).expand(-1, 3, -1), IntegerBound(64), (64,), queries=3
+    )
     assert it.release("votes", three).shape == (3, 64)
     assert it.used == {"votes": 3}
     with pytest.raises(OverBudget):
@@ -187,9 +189,9 @@ def test_a_question_to_parts_needs_a_crossing_of_parts():
     it = barrier(load(arrays()))
     teachers = it.hold(Recipe(), 10)
     with pytest.raises(ValueError, match="as planned"):
-        it.release("votes", BoundedSum(lambda i, y: i.flatten(1), Ballot(64), (64,)))
+        it.release("votes", BoundedSum(lambda i, y: i.flatten(1), IntegerBound(64), (64,)))
     with pytest.raises(ValueError, match="as planned"):
-        it.release("votes", PartSum(teachers, signs, Bound(8.0), (64,)))
+        it.release("votes", PartitionSum(teachers, signs, Bound(8.0), (64,)))
 
 
 def test_a_handle_shows_nothing():
@@ -212,7 +214,9 @@ def test_parts_are_drawn_anew_for_each_question():
         return original(query, use, taking_part, public)
 
     made.total = spy
-    ask = PartSum(teachers, lambda team, random: torch.ones(len(team.seen), 2000, 1), Ballot(64), (1,), queries=2000)
+    ask = PartitionSum(
+        teachers, lambda team, random: torch.ones(len(team.seen), 2000, 1), IntegerBound(64), (1,), queries=2000
+    )
     it.release("votes", ask)
     drawn = seen[0].float()
     assert everyone > 0 and drawn.shape == (10, 2000)
@@ -225,7 +229,7 @@ def test_a_blind_barrier_answers_with_noise_alone():
     it = barrier(None)
     teachers = it.hold(Recipe(), 10)
     it.train(teachers)
-    answer = it.release("votes", PartSum(teachers, signs, Ballot(64), (64,)))
+    answer = it.release("votes", PartitionSum(teachers, signs, IntegerBound(64), (64,)))
     assert torch.equal(answer, torch.zeros(1, 64, dtype=torch.float64))  # next to no noise, and nothing else
 
 
@@ -273,7 +277,7 @@ class SomeRecipe(Recipe):
 
 
 def test_only_drawn_parts_are_asked_and_the_sum_is_the_same():
-    made = Parts(SomeRecipe(10), 10, records(load(arrays())), SPEC, Relation.ADD_REMOVE, KEY, "cpu")
+    made = Partitions(SomeRecipe(10), 10, records(load(arrays())), SPEC, Relation.ADD_REMOVE, KEY, "cpu")
     made.train()
     drawn = torch.zeros(10, 3, dtype=torch.bool)
     drawn[[1, 4, 7], [0, 0, 2]] = True
@@ -286,9 +290,11 @@ def test_only_drawn_parts_are_asked_and_the_sum_is_the_same():
     def ask_all(team, random):
         return signs(team, random).expand(-1, 3, -1)
 
-    query = PartSum(partitions.hide(made), ask, Ballot(64), (64,), queries=3)
+    query = PartitionSum(partitions.hide(made), ask, IntegerBound(64), (64,), queries=3)
     plain = parts(load(arrays()), size=10)
     plain.train()
-    expected = plain.total(PartSum(partitions.hide(plain), ask_all, Ballot(64), (64,), queries=3), 1, drawn, ())
+    expected = plain.total(
+        PartitionSum(partitions.hide(plain), ask_all, IntegerBound(64), (64,), queries=3), 1, drawn, ()
+    )
     assert torch.equal(made.total(query, 1, drawn, ()), expected) and expected.any()
     assert counts == [4]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sfumato import DPMERF, Budget, DataSpec, InputError, OverBudget, Relation, Unit
 from sfumato.api import make_budget, make_method, make_plan
 from sfumato.data.labels import LabelPrior
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 
 SPEC = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
 
@@ -56,7 +56,7 @@ def test_too_few_data_and_a_large_delta_are_warned_about():
 
 
 def test_a_ledger_refuses_one_use_too_many():
-    ledger = Ledger(DPMERF().plan(SPEC, Budget(1.0)))
+    ledger = Odometer(DPMERF().plan(SPEC, Budget(1.0)))
     assert ledger.epsilon() == 0 and not ledger.complete
     ledger.charge("embedding")
     assert ledger.epsilon() == pytest.approx(1.0, abs=1e-6) and ledger.complete

@@ -17,7 +17,7 @@ from sfumato.methods.embedding.perceptual_moments import PerceptualMoments
 from sfumato.methods.embedding.slices import Slices
 from sfumato.methods.embedding.tangent import Tangent
 from sfumato.methods.sets.nearest import Nearest
-from sfumato.privacy.bounds import Ballot, Bound, BoundedSum
+from sfumato.privacy.bounds import Bound, BoundedSum, IntegerBound
 
 CLASSES, SIDE = 3, 8
 
@@ -45,7 +45,7 @@ def one_shot(random):
     return {
         "hermite": BoundedSum(hermite, Bound(2**0.5), (hermite.size,), by_class=True),
         "tangent": BoundedSum(tangent, Bound(1.0), (tangent.size,), by_class=True),
-        "slices": BoundedSum(slices, Ballot(5, low=0), (5, 4), by_class=True),
+        "slices": BoundedSum(slices, IntegerBound(5, low=0), (5, 4), by_class=True),
         "moments": BoundedSum(moments, Bound(2**0.5), (moments.size,), by_class=True),
         "nearest": BoundedSum(lambda x, y: nearest(x, y, candidates), VOTE, (4,), by_class=True),
     }

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from sfumato.privacy.noise import Noise
-from sfumato.privacy.samplers import Everyone, Poisson
+from sfumato.privacy.samplers import FullBatch, Poisson
 
 
 def draws(units, rate, times):
@@ -53,9 +53,9 @@ def test_empty_batches_are_batches():
 
 
 def test_everyone_is_everyone_and_claims_no_amplification():
-    assert Everyone().draw(5, Noise()).tolist() == [0, 1, 2, 3, 4]
+    assert FullBatch().draw(5, Noise()).tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="rate=1"):
-        Everyone(rate=0.1)
+        FullBatch(rate=0.1)
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, 2.0])

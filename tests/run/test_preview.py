@@ -14,11 +14,11 @@ from PIL import Image
 from sfumato import DataSpec, InputError, Run
 from sfumato.engine.student import Student
 from sfumato.networks import DCGANGenerator
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.release.documents.pictures import png
 from sfumato.release.documents.report import make_report
 from sfumato.run import checkpoint
-from sfumato.run.preview import EACH, MOST_CLASSES, Moments, Strip, moments, read_moments
+from sfumato.run.preview import EACH, MOST_CLASSES, Preview, Snapshots, moments, read_moments
 from sfumato.run.progress import Recorder
 from sfumato.types import Images
 from tests.made_up import plan
@@ -34,7 +34,7 @@ def generator(spec=SPEC, seed=0):
 
 
 def charged_run(**options):
-    run = Run(device="cpu", ledger=Ledger(plan()), **options)
+    run = Run(device="cpu", ledger=Odometer(plan()), **options)
     run.ledger.charge("sum")
     return run
 
@@ -42,7 +42,7 @@ def charged_run(**options):
 def taken(total=20, times=4, spec=SPEC, run=None):
     """A strip over a training in which the weights change at every step."""
     net = generator(spec)
-    strip = Strip(run or charged_run(), net, spec, times)
+    strip = Preview(run or charged_run(), net, spec, times)
     for step in range(total):
         with torch.no_grad():
             net.last.bias.add_(0.1)
@@ -71,7 +71,7 @@ def test_a_grid_has_a_column_for_each_class_and_follows_the_weights():
 
 
 def test_columns_are_classes_and_rows_are_latents():
-    strip, net = Strip(charged_run(), generator(), SPEC), generator()
+    strip, net = Preview(charged_run(), generator(), SPEC), generator()
     net.settle(torch.Generator().manual_seed(0))
     strip.look(0, 1, lambda: net.eval())
     for row in range(EACH):
@@ -83,7 +83,7 @@ def test_columns_are_classes_and_rows_are_latents():
 
 
 def test_skipped_steps_are_made_up_for_at_the_next_look():
-    strip, net = Strip(charged_run(), generator(), SPEC, times=3), generator()
+    strip, net = Preview(charged_run(), generator(), SPEC, times=3), generator()
     for step in (0, 7, 8, 9):
         strip.look(step, 10, net)
     assert strip.steps == [1, 8, 10]
@@ -91,7 +91,7 @@ def test_skipped_steps_are_made_up_for_at_the_next_look():
 
 def test_a_look_leaves_the_training_alone():
     seen, unseen = (Student(generator(), average=0.9) for _ in range(2))
-    strip = Strip(charged_run(), seen.net, SPEC)
+    strip = Preview(charged_run(), seen.net, SPEC)
     torch.manual_seed(3)
     for step in range(3):
         for student in (seen, unseen):
@@ -106,7 +106,7 @@ def test_a_look_leaves_the_training_alone():
 
 def test_a_function_is_asked_only_when_it_is_time():
     asked = []
-    strip = Strip(charged_run(), generator(), SPEC, times=2)
+    strip = Preview(charged_run(), generator(), SPEC, times=2)
     for step in range(50):
         strip.look(step, 50, lambda: asked.append(1) or generator())
     assert len(asked) == 2 == len(strip.grids)
@@ -119,7 +119,7 @@ def test_many_classes_are_cut():
 
 def shown_by(run):
     """A strip whose run saves a checkpoint after every fifth step."""
-    strip, net = Strip(run, generator(), SPEC, times=4), generator()
+    strip, net = Preview(run, generator(), SPEC, times=4), generator()
     for step in range(20):
         with torch.no_grad():
             net.last.bias.add_(0.1)
@@ -152,7 +152,7 @@ def test_nothing_is_shown_before_a_checkpoint(tmp_path):
 
 
 def test_a_resumed_strip_is_the_uninterrupted_one(tmp_path):
-    whole, halved, net = taken(total=9), Strip(charged_run(), generator(), SPEC, times=4), generator()
+    whole, halved, net = taken(total=9), Preview(charged_run(), generator(), SPEC, times=4), generator()
 
     def go_on(strip, first, last):
         for step in range(first, last):
@@ -162,18 +162,18 @@ def test_a_resumed_strip_is_the_uninterrupted_one(tmp_path):
 
     go_on(halved, 0, 5)
     checkpoint.save(tmp_path / "c", {"strip": halved.state_dict()})
-    resumed = Strip(charged_run(), generator(), SPEC, times=4)
+    resumed = Preview(charged_run(), generator(), SPEC, times=4)
     resumed.load_state_dict(checkpoint.load(tmp_path / "c")["strip"])
     go_on(resumed, 5, 9)
     assert np.array_equal(resumed.moments().pixels, whole.moments().pixels)
     assert resumed.moments().facts() == whole.moments().facts()
-    over = Strip(charged_run(), generator(), SPEC, times=4)  # resumed after its last step
+    over = Preview(charged_run(), generator(), SPEC, times=4)  # resumed after its last step
     over.load_state_dict(resumed.state_dict())
     assert over.moments().facts() == whole.moments().facts()
 
 
 def test_nothing_seen_is_nothing_shown():
-    assert Strip(charged_run(), generator(), SPEC).moments() is None
+    assert Preview(charged_run(), generator(), SPEC).moments() is None
 
 
 def test_without_a_ledger_the_step_alone_is_told():
@@ -232,7 +232,7 @@ def test_spoilt_files_are_one_sentence(tmp_path, name):
     ],
 )
 def test_moments_that_cannot_be_are_found(steps, epsilons, says):
-    found = Moments(np.zeros((len(steps), 1, 8, 8), np.uint8), steps, epsilons, 10).problem(1.0)
+    found = Snapshots(np.zeros((len(steps), 1, 8, 8), np.uint8), steps, epsilons, 10).problem(1.0)
     assert found is None if says is None else says in found
 
 

@@ -11,7 +11,7 @@ import torch
 from sfumato import InputError, OverBudget, Run
 from sfumato.errors import Interrupted
 from sfumato.ledger.job import Job
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.run import checkpoint
 from sfumato.run.progress import Recorder
 from tests.made_up import plan
@@ -63,7 +63,7 @@ def test_public_randomness_depends_on_seed_name_and_step_alone():
 
 def test_a_value_is_computed_once_and_survives(tmp_path):
     def run():
-        return Run(device="cpu", folder=tmp_path, ledger=Ledger(plan()))
+        return Run(device="cpu", folder=tmp_path, ledger=Odometer(plan()))
 
     made = []
     value = run().once("x", lambda: made.append(1) or torch.ones(2))
@@ -75,7 +75,7 @@ def test_a_run_that_lost_its_token_writes_nothing(tmp_path):
     def lost():
         raise OverBudget("resumed elsewhere")
 
-    run = Run(device="cpu", folder=tmp_path, ledger=Ledger(plan()), owned=lost)
+    run = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan()), owned=lost)
     with pytest.raises(OverBudget):
         run.once("x", lambda: torch.ones(1))
     assert os.listdir(tmp_path) == []
@@ -96,7 +96,7 @@ def test_ctrl_c_stops_after_the_step_and_twice_at_once():
 
 def test_progress_carries_steps_and_epsilon():
     shown = Recorder()
-    run = Run(device="cpu", progress=shown, ledger=Ledger(plan()))
+    run = Run(device="cpu", progress=shown, ledger=Odometer(plan()))
     run.ledger.charge("sum")
     list(run.steps(2))
     assert shown.lines[0] == ("start", "training", 2)

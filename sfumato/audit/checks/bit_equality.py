@@ -11,7 +11,7 @@ from sfumato.audit.recording.crossings import contributions
 from sfumato.audit.recording.recording_barrier import Action, Asked, Made, Opened, Seen, made_up
 from sfumato.audit.recording.replay import Placed, Replay
 from sfumato.engine.gradients.per_example import ClippedGradient
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Plan
 
 
@@ -47,13 +47,13 @@ def _probed(seen: Seen) -> list[Any]:
         probe = made_up(seen.barrier.spec, np.random.default_rng(17), 3)
         last = {a.name: a for a in seen.barrier.asked}
         # The last use of held parts repeats those before it.
-        asked = [a for a in kinds(seen) if not isinstance(a.query, PartSum) or a is last[a.name]]
+        asked = [a for a in kinds(seen) if not isinstance(a.query, PartitionSum) or a is last[a.name]]
         seen.notes["probed"] = [_answers(a, seen.barrier.ledger.plan, probe) for a in asked]
     return list(seen.notes["probed"])
 
 
 def _answers(asked: Asked, plan: Plan, probe: Made) -> Any:
-    if not isinstance(asked.query, PartSum):
+    if not isinstance(asked.query, PartitionSum):
         return contributions(asked.still, probe, asked.public, asked.device)
     return [torch.from_numpy(part) for part in Replay(asked, plan).teachers(Placed(probe, plan.budget.relation))]
 

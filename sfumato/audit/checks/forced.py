@@ -25,8 +25,8 @@ from sfumato.audit.recording.subject import Finding, Random, Subject
 from sfumato.engine.gradients import ghost
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.inside import Sums
-from sfumato.privacy.odometer import Ledger
-from sfumato.privacy.partitions import Parts, PartSum
+from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.partitions import Partitions, PartitionSum
 from sfumato.privacy.plan import Plan
 
 # of a page, and of training
@@ -42,7 +42,7 @@ WIDE = (40, 50)  # of an answer that looks at the noise of a device
 def forced() -> Iterator[None]:
     """All of them at once, but for the noise."""
     usual = ghost.gram
-    opening = Parts._open
+    opening = Partitions._open
     with ExitStack() as stack:
         for what, how in {
             "sfumato.audit.recording.recording_barrier.MICROBATCH": ROWS,
@@ -112,7 +112,7 @@ def paths(watched: Any, sums: Any) -> list[Finding]:
 
 def _teachers(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
     """Held parts as they did by the forced ways, on other records: one of these moves one part, to the bit."""
-    last = {a.name: a for a in seen.barrier.asked if isinstance(a.query, PartSum)}
+    last = {a.name: a for a in seen.barrier.asked if isinstance(a.query, PartitionSum)}
     with forced():
         subjects = [votes_subject(asked, plan, ("random",)) for asked in last.values()]
         found = [level0.other_teachers(subject, np.random.default_rng(seed)) for subject in subjects]
@@ -125,7 +125,7 @@ def _agree(plan: Plan, seen: Seen, other: Seen) -> Finding:
     for one, two in zip(seen.barrier.asked, other.barrier.asked, strict=False):
         if (one.name, one.use) != (two.name, two.use) or not alike(one.public, two.public):
             break  # from here on the shorter run is another one, or what is public has rounded otherwise
-        if isinstance(one.query, PartSum) or one.exact is None or two.exact is None:
+        if isinstance(one.query, PartitionSum) or one.exact is None or two.exact is None:
             continue
         unit = plan.crossings[one.name].event(plan.budget.relation).sensitivity
         furthest = max(furthest, float((one.exact - two.exact).norm()) / unit)
@@ -139,7 +139,7 @@ def device_noise(plan: Plan, random: Random) -> list[Finding]:
     if name is None:
         return []
     crossing = plan.crossings[name]
-    barrier = Barrier(None, plan.data, Ledger(opened(plan)))
+    barrier = Barrier(None, plan.data, Odometer(opened(plan)))
     noise = behind(barrier).noise
     noise._fast = True
 

@@ -20,8 +20,8 @@ from sfumato.audit.recording.subject import Finding, Inclusion
 from sfumato.data.private import PrivateImages, Records
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.batch import BatchValue
-from sfumato.privacy.bounds import AnyBound, Ball, Bound, BoundedSum
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.bounds import AnyBound, BatchBound, Bound, BoundedSum
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.pages import BLOCK
 from sfumato.privacy.plan import Plan
 from sfumato.types import Unit
@@ -87,7 +87,7 @@ class _Ear:
     @property
     def query(self) -> Any:
         """As the barrier takes it, of the kind that the bound is for."""
-        if isinstance(self.bound, Ball):
+        if isinstance(self.bound, BatchBound):
             return BatchValue(lambda images, labels: self.rows(images, labels)[0], self.bound, (1,))
         if isinstance(self.bound, Bound) and self.bound.slack:
             return self
@@ -107,7 +107,7 @@ class Listening:
             inside = Records(_Numbered(), labels, persons, digests)  # type: ignore[arg-type]
         else:
             inside = Records(_Numbered(RECORDS), labels[:units], None, digests[:units])  # type: ignore[arg-type]
-        self._barrier = Barrier(PrivateImages(plan.data, inside), plan.data, Ledger(self._plan), microbatch=1 << 20)
+        self._barrier = Barrier(PrivateImages(plan.data, inside), plan.data, Odometer(self._plan), microbatch=1 << 20)
         self._ears = {name: _Ear(crossing.bound) for name, crossing in plan.crossings.items()}
 
     def members(self, name: str) -> Members:
@@ -179,9 +179,9 @@ def _places(name: str, rate: float, plan: Plan) -> Finding:
     drawn = [d for d in (listening.members(name) for _ in range(ORDERED)) if len(d) >= 8]
     in_order = sum(bool((np.diff(d) > 0).all()) for d in drawn)
     shapes = len(listening.shapes(name))
-    fixed = isinstance(plan.crossings[name].bound, Ball) or shapes <= 1
+    fixed = isinstance(plan.crossings[name].bound, BatchBound) or shapes <= 1
     said = f"'{name}': {shapes} shapes of pages, {in_order} of {len(drawn)} samples in the order of the file"
-    free = isinstance(plan.crossings[name].bound, Ball) or in_order <= len(drawn) // 2
+    free = isinstance(plan.crossings[name].bound, BatchBound) or in_order <= len(drawn) // 2
     return Finding("places", 0, fixed and free, said)
 
 

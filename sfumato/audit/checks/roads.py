@@ -11,12 +11,12 @@ from typing import Any
 
 from sfumato.audit.recording.subject import Finding
 
-FAMILIES = ("sfumato.methods", "sfumato.train", "sfumato.measure", "sfumato.networks", "sfumato.classify")
+FAMILIES = ("sfumato.methods", "sfumato.engine", "sfumato.networks", "sfumato.classify")
 # The door into a box, what lies behind a barrier or a handle, the source of noise, and the process' own memory.
 ROADS = (
     "sfumato.data.private.records",
     "sfumato.privacy.partitions.inside",
-    "sfumato.privacy.partitions.Parts",
+    "sfumato.privacy.partitions.Partitions",
     "sfumato.privacy.barrier.behind",
     "sfumato.privacy.barrier._BEHIND",
     "sfumato.privacy.inside",

@@ -13,8 +13,8 @@ from typing import Any
 
 from sfumato.audit.recording.recording_barrier import Seen
 from sfumato.audit.recording.subject import Finding
-from sfumato.privacy.bounds import Ballot
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.bounds import IntegerBound
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Plan
 
 LARGER = 1000  # times as many records, among which a method may draw where it now takes all
@@ -56,11 +56,11 @@ def _ballots(plan: Plan, seen: Seen) -> Iterator[str]:
     """Ballots that may fill every place: a choice of the largest, or a limit to so many, is not seen then."""
     for asked in {a.name: a for a in seen.barrier.asked}.values():
         bound = plan.crossings[asked.name].bound
-        if not isinstance(bound, Ballot) or bound.coordinates is not None:
+        if not isinstance(bound, IntegerBound) or bound.coordinates is not None:
             continue  # declared coordinates are the ballot's own
         places = math.prod(asked.query.shape)
         if bound.most >= places:
-            held = "a part" if isinstance(asked.query, PartSum) else "a unit"
+            held = "a part" if isinstance(asked.query, PartitionSum) else "a unit"
             yield f"{asked.name}: {held} may fill all {places} places, so that no limit to {bound.most} is seen"
 
 

@@ -15,7 +15,7 @@ from sfumato.methods.base import Method
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.mechanisms import Gaussian
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.types import DataSpec
 
@@ -47,9 +47,9 @@ def noise() -> object:
     return behind(Barrier(None, SPEC, ledger({"sum": crossing(Bound(1.0), 1.0)}))).noise
 
 
-def ledger(crossings: dict[str, Crossing]) -> Ledger:
+def ledger(crossings: dict[str, Crossing]) -> Odometer:
     """A real ledger for these crossings."""
-    return Ledger(Plan("gallery", {}, SPEC, Budget(1.0), crossings))
+    return Odometer(Plan("gallery", {}, SPEC, Budget(1.0), crossings))
 
 
 def declared(bound: Bound) -> dict[Relation, float]:

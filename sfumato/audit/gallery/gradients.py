@@ -26,7 +26,7 @@ from sfumato.audit.gallery.engine import (
     untried,
 )
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
-from sfumato.engine.dpsgd import Descent, release_into
+from sfumato.engine.dpsgd import DPSGDConfig, release_into
 from sfumato.engine.gradients.clipping import Clip, TopK
 from sfumato.engine.gradients.per_example import per_example
 from sfumato.privacy.bounds import Bound
@@ -149,10 +149,10 @@ def zero_variance(bug: bool) -> Subject:
 def realised_size(bug: bool) -> Subject:
     """The noisy sum is divided by the size that the batch happened to have; it should be by the expected one."""
     query = linear()
-    descent = Descent(steps=1, batch=EXPECTED)
+    descent = DPSGDConfig(steps=1, batch=EXPECTED)
     made = free(query)
 
-    def divided(data: Array) -> Descent:
+    def divided(data: Array) -> DPSGDConfig:
         return replace(descent, batch=max(1, len(data))) if bug else descent
 
     def release(data: Array) -> Array:

@@ -22,7 +22,7 @@ from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Plan, crossing, within
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
@@ -59,7 +59,7 @@ class _Moment:
     barrier: Any
     run: Run
     net: FixedSet
-    strip: Strip
+    strip: Preview
     step: int
     image: Tensor
     kept: Tensor
@@ -94,7 +94,7 @@ class MeanImage(Method):
         spec = barrier.spec
         overheard = _Overheard()
         net = FixedSet(spec.shape, spec.classes, each=1)
-        strip = Strip(run, net, spec)
+        strip = Preview(run, net, spec)
         query = BoundedSum(overheard.rows, BALL, (spec.pixels,))
         answer = torch.zeros(spec.pixels, dtype=torch.float64)
         for step in run.steps(STEPS, net=net, strip=strip):

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from sfumato.accounting.budget import Budget
 from sfumato.audit.gallery.common import Bug
-from sfumato.engine.dpsgd import Descent, descend
+from sfumato.engine.dpsgd import DPSGDConfig, descend
 from sfumato.engine.teachers.critics import Critics
 from sfumato.engine.teachers.stacked import Stacked
 from sfumato.methods.base import Method
-from sfumato.methods.teachers.votes import TopK
+from sfumato.methods.teachers.votes import TopKSigns
 from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan, crossing, within
 from sfumato.record_rng import drawing, record_keys, uniform
 from sfumato.run.run import Run
@@ -49,7 +49,7 @@ class Planned(Method):
 
 def by_place(bug: bool) -> Method:
     """The noise level of an example is drawn by its place in the order of a run, or is a function of the example."""
-    descent = Descent(STEPS, batch=6)
+    descent = DPSGDConfig(STEPS, batch=6)
 
     def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
         linear = nn.Linear(barrier.spec.pixels, 1, bias=False)
@@ -116,12 +116,12 @@ class _Visitor:
 def visitors(bug: bool) -> Method:
     """Blocks of teachers that do not fit the device visit it in turn; each finds the moments of the one before."""
     queries = 3
-    votes = TopK(4, stochastic=False)
+    votes = TopKSigns(4, stochastic=False)
 
     def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
         spec = barrier.spec
         held = barrier.hold(_Visited(Critics(spec.shape, len(spec.classes), width=2, hidden=4, draws=2), bug), 8)
-        query = PartSum(
+        query = PartitionSum(
             held,
             lambda team, random, x, y: votes.encode(team.team.directions(x, y), random),
             votes.bound(spec.pixels),

@@ -17,16 +17,16 @@ from sfumato.audit.gallery.common import KINDS, SPEC, ledger, noise, record
 from sfumato.audit.games.bounds import Curve, curve_of
 from sfumato.audit.recording.recording_barrier import made_up
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
-from sfumato.methods.teachers.votes import TopK
+from sfumato.methods.teachers.votes import TopKSigns
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
-from sfumato.privacy.partitions import Held, Parts, PartSum, hide, inside
+from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.partitions import PartitionHandle, Partitions, PartitionSum, hide, inside
 from sfumato.privacy.plan import Crossing, crossing
 
 D = 32
 K = 4
 TEACHERS = 40
-VOTES = TopK(K, stochastic=False)
+VOTES = TopKSigns(K, stochastic=False)
 BALLOT = VOTES.bound(D)
 SIGMA = 2 * math.sqrt(K)  # mu = 1: one teacher may turn over all of its votes
 CROSSING = crossing(BALLOT, SIGMA / BALLOT.norm, times=1 << 40, held=True)
@@ -59,10 +59,10 @@ class Bare:
 
 
 @lru_cache(maxsize=1)
-def teachers() -> Held:
+def teachers() -> PartitionHandle:
     """Real parts, each with a few made-up records."""
     made = made_up(SPEC, np.random.default_rng(0), 12 * TEACHERS)
-    return hide(Parts(Bare(), TEACHERS, made.records(), SPEC, Relation.ADD_REMOVE, KEY, "cpu"))
+    return hide(Partitions(Bare(), TEACHERS, made.records(), SPEC, Relation.ADD_REMOVE, KEY, "cpu"))
 
 
 @lru_cache(maxsize=1)
@@ -71,14 +71,14 @@ def barrier() -> Barrier:
     return open_barrier(ledger({"votes": CROSSING}))
 
 
-def open_barrier(book: Ledger) -> Barrier:
+def open_barrier(book: Odometer) -> Barrier:
     """A real barrier with other books."""
     return Barrier(None, SPEC, book, noise=noise())  # type: ignore[arg-type]
 
 
-def question(vote: Vote = VOTES.encode, queries: int = 1) -> PartSum:
+def question(vote: Vote = VOTES.encode, queries: int = 1) -> PartitionSum:
     """All teachers vote on the gradients (teachers, queries, D) that are handed to them."""
-    return PartSum(teachers(), lambda team, random, g: vote(g, random), BALLOT, (D,), queries)
+    return PartitionSum(teachers(), lambda team, random, g: vote(g, random), BALLOT, (D,), queries)
 
 
 def given(gradients: Array) -> Tensor:

@@ -35,10 +35,10 @@ from sfumato.audit.recording.recording_barrier import Counting, Made, made_up
 from sfumato.audit.recording.replay import answered, members
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
 from sfumato.engine.teachers.critics import Critics
-from sfumato.methods.teachers.votes import TopK, largest
+from sfumato.methods.teachers.votes import TopKSigns, largest
 from sfumato.privacy.barrier import behind
-from sfumato.privacy.odometer import Ledger
-from sfumato.privacy.partitions import Parts, PartSum, inside
+from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.partitions import Partitions, PartitionSum, inside
 from sfumato.privacy.plan import Crossing, crossing
 
 
@@ -61,7 +61,7 @@ def select_first(bug: bool) -> Subject:
 
 def shared_signs(bug: bool) -> Subject:
     """Signs drawn at random with one fixed seed for all teachers: odd, and sound. The twin draws one for each."""
-    votes = TopK(K)
+    votes = TopKSigns(K)
 
     def vote(gradients: Tensor, random: torch.Generator) -> Tensor:
         one = lambda g: votes.choose(g, torch.Generator().manual_seed(307))  # noqa: E731
@@ -75,7 +75,7 @@ def shared_signs(bug: bool) -> Subject:
 class _OneABatch:
     """Books that count a batch of questions as one use."""
 
-    def __init__(self, book: Ledger) -> None:
+    def __init__(self, book: Odometer) -> None:
         self._book = book
 
     @property
@@ -125,7 +125,7 @@ def _partitioned(swap: Callable[[int], NDArray[np.int64]] | None) -> Subject:
     def parts(names: Sequence[bytes]) -> Sequence[frozenset[int]]:
         made = Made(np.zeros((len(names), *SPEC.shape), np.uint8), np.zeros(len(names), np.int64)).records()
         made.digests = np.frombuffer(b"".join(n.ljust(32, b".") for n in names), np.uint8).reshape(-1, 32)
-        found = Parts(Bare(), TEACHERS, made, SPEC, Relation.ADD_REMOVE, KEY, "cpu")
+        found = Partitions(Bare(), TEACHERS, made, SPEC, Relation.ADD_REMOVE, KEY, "cpu")
         if swap is not None:
             order = swap(len(names))
             found._order = order
@@ -196,10 +196,10 @@ def shared_optimiser(bug: bool) -> Subject:
     public = torch.linspace(0, 1, 3 * 64).view(3, *SPEC.shape), torch.tensor([0, 1, 0])
 
     def states(made: Made) -> list[NDArray[np.uint8]]:
-        parts = Parts(recipe, 6, made.records(), SPEC, Relation.REPLACE_ONE, KEY, "cpu")
+        parts = Partitions(recipe, 6, made.records(), SPEC, Relation.REPLACE_ONE, KEY, "cpu")
         for _ in range(3):
             parts.train(*public)
-        query = PartSum(
+        query = PartitionSum(
             teachers(),
             lambda team, random, x, y: VOTES.encode(team.team.directions(x, y), random),
             VOTES.bound(64),

@@ -19,16 +19,16 @@ from sfumato.audit.recording.subject import Random, Subject
 from sfumato.engine.gradients.per_example import ClippedGradient
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Plan
-from sfumato.privacy.samplers import Everyone
+from sfumato.privacy.samplers import FullBatch
 
 Game = Callable[[float], step.Played | None]  # at a rate of false alarms
 
 
 def ways(query: Any) -> tuple[Callable[[Asked, Plan], Subject], ...]:
     """How a question is looked at: on made-up records, at its worst, and whether it remembers any."""
-    if isinstance(query, PartSum):
+    if isinstance(query, PartitionSum):
         return votes_subject, turned_subject
     if isinstance(query, BoundedSum):
         return subject_of, wild_subject
@@ -63,7 +63,7 @@ def _at_one(plan: Plan, name: str) -> Plan:
     mu = c.event(plan.budget.relation).sensitivity / c.mechanism.std(c.bound)
     if mu >= 1:
         return plan
-    scaled = replace(c, sampler=Everyone(), mechanism=type(c.mechanism)(c.mechanism.multiplier * mu))
+    scaled = replace(c, sampler=FullBatch(), mechanism=type(c.mechanism)(c.mechanism.multiplier * mu))
     return replace(plan, crossings={**plan.crossings, name: scaled})
 
 

@@ -22,7 +22,7 @@ from sfumato.audit.recording.parts import play_votes
 from sfumato.audit.recording.recording_barrier import Asked, Made, few, made_up, opened
 from sfumato.audit.recording.subject import Array, Random
 from sfumato.privacy.barrier import Barrier, behind
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import Plan
 
 VALUES = 3e7  # noise values drawn in whole releases; beyond that, along the canary alone
@@ -81,7 +81,7 @@ class Whole:
     def _barrier(self, made: Made) -> Barrier:
         plan = opened(self.plan)
         spec = few(self.plan.data)
-        return Barrier(made.box(spec), spec, Ledger(plan), microbatch=64, device=self._device)
+        return Barrier(made.box(spec), spec, Odometer(plan), microbatch=64, device=self._device)
 
     @property
     def _device(self) -> str:

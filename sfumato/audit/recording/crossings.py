@@ -30,10 +30,10 @@ from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum
 from sfumato.privacy.inside import Inside
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.pages import Pages
 from sfumato.privacy.plan import Crossing, Plan
-from sfumato.privacy.samplers import Everyone
+from sfumato.privacy.samplers import FullBatch
 from sfumato.types import DataSpec
 
 KINDS = ("random", "antipodal", "zero", "white", "constant", "tie", "duplicate")
@@ -50,7 +50,7 @@ def claims(name: str, plan: Plan) -> dict[str, Any]:
     discrete = crossing.mechanism.kind == "discrete-gaussian"
 
     def curve(relation: Relation) -> Curve:
-        return curve_of(accountant.profile([replace(crossing, sampler=Everyone()).event(relation, 1)]))
+        return curve_of(accountant.profile([replace(crossing, sampler=FullBatch()).event(relation, 1)]))
 
     return dict(
         relation=plan.budget.relation,
@@ -134,7 +134,7 @@ def along(crossing: Crossing, noise: Any, exact: Array, direction: Array, n: int
 
 def everyone(asked: Asked, plan: Plan, made: Made, query: Any = None) -> Tensor:
     """The exact answer if all take part, each unit at a place of its own."""
-    inner = Inside(made.box(plan.data), plan.data, Ledger(plan), device=asked.device)
+    inner = Inside(made.box(plan.data), plan.data, Odometer(plan), device=asked.device)
     query = query or asked.query
     units = np.arange(inner.sums.units)
     if isinstance(query, BatchValue):
@@ -185,7 +185,7 @@ class Around:
     def _barrier(self, made: Made | None) -> Barrier:
         spec = few(self._plan.data)
         box = None if made is None else made.box(spec)
-        return Barrier(box, spec, Ledger(self._plan), device=self._asked.device, microbatch=PLACES)
+        return Barrier(box, spec, Odometer(self._plan), device=self._asked.device, microbatch=PLACES)
 
     def exact(self, made: Made) -> Array:
         """The answer if everyone takes part, as the mechanism gets it."""

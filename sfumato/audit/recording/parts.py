@@ -19,8 +19,8 @@ from sfumato.audit.recording.recording_barrier import Asked, Opened, few, made_u
 from sfumato.audit.recording.replay import KINDS, UNITS, Replay
 from sfumato.audit.recording.subject import Array, Inclusion, Pair, Random, Subject
 from sfumato.privacy.barrier import Barrier, behind
-from sfumato.privacy.odometer import Ledger
-from sfumato.privacy.partitions import PartSum, hide
+from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.partitions import PartitionSum, hide
 from sfumato.privacy.plan import Plan
 
 DRAWN = 4e6  # noise values of a game on all coordinates
@@ -103,12 +103,12 @@ class Blind:
     """A barrier without data around one crossing, opened for repetition."""
 
     def __init__(self, asked: Asked, plan: Plan) -> None:
-        assert isinstance(asked.query, PartSum) and isinstance(asked.before[0], Opened)
+        assert isinstance(asked.query, PartitionSum) and isinstance(asked.before[0], Opened)
         self._name = asked.name
         self._public = asked.public
         self._crossing = plan.crossings[asked.name]
         self._device = asked.device
-        self.barrier = Barrier(None, few(plan.data), Ledger(opened(plan)), device=asked.device)
+        self.barrier = Barrier(None, few(plan.data), Odometer(opened(plan)), device=asked.device)
         self._query = replace(asked.query, held=self.barrier.hold(asked.before[0].recipe, asked.before[0].parts))
 
     def release(self, nothing: None) -> Array:
@@ -141,7 +141,7 @@ class _Listener:
         self.parts = parts
         self.heard: list[NDArray[np.int64]] = []
 
-    def total(self, query: PartSum, use: int, taking_part: Tensor | None, public: tuple[Any, ...]) -> Tensor:
+    def total(self, query: PartitionSum, use: int, taking_part: Tensor | None, public: tuple[Any, ...]) -> Tensor:
         who = torch.ones(self.parts, query.queries, dtype=torch.bool) if taking_part is None else taking_part
         self.heard += [np.flatnonzero(column) for column in who.T.cpu().numpy()]
         return torch.zeros(query.answer_shape(0), dtype=torch.float64)

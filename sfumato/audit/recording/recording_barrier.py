@@ -33,9 +33,9 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum, Summed
 from sfumato.privacy.inside import Inside, Lot, Units
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.pages import BLANK, Pages
-from sfumato.privacy.partitions import Held, PartSum, Recipe
+from sfumato.privacy.partitions import PartitionHandle, PartitionSum, TeacherModel
 from sfumato.privacy.plan import Crossing, Plan
 from sfumato.run.progress import Recorder
 from sfumato.run.run import Run
@@ -53,7 +53,7 @@ LOUD = 1e6  # factor on the losses of every other use, at which all gradients ar
 SAMPLED = 6  # images that a finished generator is asked for
 FEW = 24  # units that the pages of an auditor's own barriers are laid out for
 
-Query = BoundedSum | Summed | PartSum | BatchValue
+Query = BoundedSum | Summed | PartitionSum | BatchValue
 
 
 class StopLearning(BaseException):
@@ -229,8 +229,8 @@ def coin(name: str, use: int, unit: int) -> bool:
 class Opened:
     """Parts as a method asked for them."""
 
-    held: Held
-    recipe: Recipe
+    held: PartitionHandle
+    recipe: TeacherModel
     parts: int
 
 
@@ -238,7 +238,7 @@ class Opened:
 class Trained:
     """One update of held parts as a method ordered it."""
 
-    held: Held
+    held: PartitionHandle
     public: tuple[Any, ...]
 
 
@@ -269,7 +269,7 @@ class Watched:
 
     def __init__(self, made: Made | None, plan: Plan, *, tape: int, device: str = "cpu") -> None:
         self.spec = plan.data
-        self.ledger = Ledger(plan)
+        self.ledger = Odometer(plan)
         box, names = (None, np.arange(0)) if made is None else (made.box(plan.data), made.units)
         self._ranks = None if RANKS is None else RANKS()
         self._real = Inside(
@@ -302,13 +302,13 @@ class Watched:
         """The crossings, in order."""
         return [action for action in self.log if isinstance(action, Asked)]
 
-    def hold(self, recipe: Recipe, parts: int) -> Held:
+    def hold(self, recipe: TeacherModel, parts: int) -> PartitionHandle:
         """As the real one does."""
         held = self._real.hold(recipe, parts)
         self.log.append(Opened(held, recipe, parts))
         return held
 
-    def train(self, held: Held, *public: Any) -> None:
+    def train(self, held: PartitionHandle, *public: Any) -> None:
         """As the real one does."""
         self._real.train(held, *public)
         self.log.append(Trained(held, _kept(public)))
@@ -327,7 +327,7 @@ class Watched:
         answer = self._real.release(name, put, *public)
         used = self.ledger.used[name]
         # Each value of each question needs a noise value of its own, and each question a use.
-        questions = query.queries if isinstance(query, PartSum) else 1
+        questions = query.queries if isinstance(query, PartitionSum) else 1
         self.charged += (used - already) * answer.numel() // questions
         table = self._tables[name]
         exact = self._exact
@@ -341,7 +341,7 @@ class Watched:
 
     def _before(self, query: Query) -> tuple[Action, ...]:
         """What was done with the parts that are asked."""
-        if not isinstance(query, PartSum):
+        if not isinstance(query, PartitionSum):
             return ()
         return tuple(a for a in self.log if _held(a) is query.held)
 
@@ -357,9 +357,9 @@ class Watched:
         return seen[name] >= MOST or all(used[n] >= min(c.times, self._uses) for n, c in planned.items())
 
 
-def _held(action: Action) -> Held | None:
+def _held(action: Action) -> PartitionHandle | None:
     if isinstance(action, Asked):
-        return action.query.held if isinstance(action.query, PartSum) else None
+        return action.query.held if isinstance(action.query, PartitionSum) else None
     return action.held
 
 

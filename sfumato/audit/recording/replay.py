@@ -20,7 +20,7 @@ from sfumato.audit.recording.crossings import with_unit, without_unit
 from sfumato.audit.recording.recording_barrier import Asked, Made, Opened, Trained, held_still, made_up
 from sfumato.audit.recording.subject import Array, Pair, Random
 from sfumato.data.private import Records
-from sfumato.privacy.partitions import Parts, PartSum
+from sfumato.privacy.partitions import Partitions, PartitionSum
 from sfumato.privacy.plan import Plan
 from sfumato.types import DataSpec, Unit
 
@@ -41,7 +41,7 @@ class Replay:
     """The history of a crossing's parts, on any records. Each set of records is played once."""
 
     def __init__(self, asked: Asked, plan: Plan, kinds: tuple[str, ...] = KINDS) -> None:
-        assert isinstance(asked.query, PartSum) and isinstance(asked.before[0], Opened)
+        assert isinstance(asked.query, PartitionSum) and isinstance(asked.before[0], Opened)
         self.asked = asked
         self.query = asked.query
         self.plan = plan
@@ -55,9 +55,9 @@ class Replay:
         self._pairs = self._pairs or list(record_pairs(self.plan.data, random, self._kinds))
         return self._pairs
 
-    def parts(self, data: Records, relation: Relation) -> Parts:
+    def parts(self, data: Records, relation: Relation) -> Partitions:
         """Fresh parts around some records."""
-        return Parts(self.opened.recipe, self.opened.parts, data, self.plan.data, relation, KEY, self.asked.device)
+        return Partitions(self.opened.recipe, self.opened.parts, data, self.plan.data, relation, KEY, self.asked.device)
 
     def total(self, placed: Placed) -> Array:
         """The exact answer."""
@@ -73,11 +73,11 @@ class Replay:
                 self._found[placed] = self._again(self.parts(placed.made.records(), placed.relation))
         return self._found[placed]
 
-    def _again(self, parts: Parts) -> tuple[Array, list[NDArray[np.uint8]]]:
+    def _again(self, parts: Partitions) -> tuple[Array, list[NDArray[np.uint8]]]:
         for action in self.asked.before[1:]:
             if isinstance(action, Trained):
                 parts.train(*action.public)
-            elif isinstance(action, Asked) and isinstance(action.query, PartSum):
+            elif isinstance(action, Asked) and isinstance(action.query, PartitionSum):
                 parts.total(action.query, action.use, None, action.public)
         return answered(parts, self.query, self.asked.use, self.asked.public)
 
@@ -112,7 +112,7 @@ def _rows_of(made: Made, unit: int) -> NDArray[np.bool_]:
     return np.arange(len(made.labels)) == unit if made.persons is None else made.persons == unit
 
 
-def members(parts: Parts, owner: NDArray[np.int64]) -> list[frozenset[int]]:
+def members(parts: Partitions, owner: NDArray[np.int64]) -> list[frozenset[int]]:
     """The parts in which each unit has records; `owner` names the unit of each record."""
     found: list[set[int]] = [set() for _ in range(int(owner.max(initial=-1)) + 1)]
     part = np.repeat(np.arange(parts.parts), np.diff(parts._starts))
@@ -121,7 +121,9 @@ def members(parts: Parts, owner: NDArray[np.int64]) -> list[frozenset[int]]:
     return [frozenset(f) for f in found]
 
 
-def answered(parts: Parts, query: PartSum, use: int, public: tuple[Any, ...]) -> tuple[Array, list[NDArray[np.uint8]]]:
+def answered(
+    parts: Partitions, query: PartitionSum, use: int, public: tuple[Any, ...]
+) -> tuple[Array, list[NDArray[np.uint8]]]:
     """The exact answer to a question, and state and terms of each part."""
     seen: list[Tensor] = []
 

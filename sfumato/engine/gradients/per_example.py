@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from sfumato.engine.gradients import ghost
 from sfumato.engine.gradients.clipping import Clip, Flat
-from sfumato.engine.gradients.validate import Held, remembers_examples, unfit_for_ghost, validate
+from sfumato.engine.gradients.validate import FixedNetwork, remembers_examples, unfit_for_ghost, validate
 from sfumato.errors import InputError
 from sfumato.privacy.bounds import Bound
 
@@ -303,8 +303,8 @@ class ClippedGradient:
         losses = losses.float() if losses.dtype != torch.float64 else losses
         return losses / self.copies if self.copies > 1 else losses
 
-    def _held(self, public: tuple[Any, ...]) -> Held:
-        return Held(self.net, lambda net, *batch: self._losses(net, batch, public))
+    def _held(self, public: tuple[Any, ...]) -> FixedNetwork:
+        return FixedNetwork(self.net, lambda net, *batch: self._losses(net, batch, public))
 
     def _precision(self, images: Tensor) -> AbstractContextManager[Any]:
         return torch.autocast(images.device.type, torch.bfloat16) if self.bfloat16 else nullcontext()
@@ -363,7 +363,7 @@ def _made_up(images: Tensor) -> tuple[Tensor, Tensor]:
     return made.to(images), torch.zeros(TRIED, dtype=torch.long, device=images.device)
 
 
-def _vmap(held: Held, weights: Weights, batch: tuple[Tensor, ...]) -> Tensor:
+def _vmap(held: FixedNetwork, weights: Weights, batch: tuple[Tensor, ...]) -> Tensor:
     """(B, P): torch.func's gradients by example; an example is a batch of its copies."""
 
     def one(weights: Weights, *example: Tensor) -> Tensor:
@@ -373,7 +373,7 @@ def _vmap(held: Held, weights: Weights, batch: tuple[Tensor, ...]) -> Tensor:
     return torch.cat([g.flatten(1) for g in by_example(weights, *batch).values()], 1)
 
 
-def _loop(held: Held, weights: Weights, batch: tuple[Tensor, ...]) -> Tensor:
+def _loop(held: FixedNetwork, weights: Weights, batch: tuple[Tensor, ...]) -> Tensor:
     """(B, P): one example after the other."""
     leaves = {name: w.requires_grad_() for name, w in weights.items()}
     rows = []

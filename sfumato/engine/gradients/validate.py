@@ -95,7 +95,7 @@ def _seeded(net: Callable[..., Tensor], *batch: Tensor) -> Tensor:
         return net(*batch)
 
 
-class Held(nn.Module):
+class FixedNetwork(nn.Module):
     """A network together with losses(net, *batch), so that torch.func can exchange its weights."""
 
     def __init__(self, net: nn.Module, losses: Callable[..., Tensor]) -> None:
@@ -107,13 +107,13 @@ class Held(nn.Module):
         return self.losses(self.net, *batch)
 
 
-def remembers_examples(held: Held, batch: Batch, changed: Batch) -> bool:
+def remembers_examples(held: FixedNetwork, batch: Batch, changed: Batch) -> bool:
     """Whether buffers of the network end up different after a batch with another first example."""
     first, second = (_buffers_after(held, seen) for seen in (batch, changed))
     return any(_differ(a, b) for a, b in zip(first, second, strict=True))
 
 
-def _buffers_after(held: Held, batch: Batch) -> list[Tensor]:
+def _buffers_after(held: FixedNetwork, batch: Batch) -> list[Tensor]:
     """What a pass leaves in the buffers, which are put back as they were."""
     places = [(layer, key, b, b.clone()) for layer in held.modules() for key, b in layer.named_buffers(recurse=False)]
     _seeded(held, *batch)
@@ -124,7 +124,7 @@ def _buffers_after(held: Held, batch: Batch) -> list[Tensor]:
     return after
 
 
-def unfit_for_ghost(held: Held, batch: Batch, changed: Batch, units: int) -> str | None:
+def unfit_for_ghost(held: FixedNetwork, batch: Batch, changed: Batch, units: int) -> str | None:
     """Why gradients from records of layers would be wrong or would mix examples; None where they are right.
 
     Tried with made-up weights, as zeros of an initialisation would hide a part. `changed` differs from `batch` in the
@@ -174,7 +174,7 @@ def made_up_weights(net: nn.Module) -> dict[str, Tensor]:
     return moved
 
 
-def _with(held: Held, weights: dict[str, Tensor]) -> Callable[..., Tensor]:
+def _with(held: FixedNetwork, weights: dict[str, Tensor]) -> Callable[..., Tensor]:
     buffers = {name: b.clone() for name, b in held.named_buffers()}
     return lambda *batch: torch.func.functional_call(held, weights | buffers, batch)
 

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from sfumato.accounting.budget import Budget
 from sfumato.data.public import PublicImages
 from sfumato.engine import generator_dpsgd, label_histogram
-from sfumato.engine.dpsgd import Descent
+from sfumato.engine.dpsgd import DPSGDConfig
 from sfumato.engine.match import warm_cosine
 from sfumato.engine.public_pretrain import warm_start
 from sfumato.methods.base import Method
@@ -78,9 +78,9 @@ class DPNF(Method):
                 f"{self.layers}, {self.public_steps}, {self.frequencies}."
             )
 
-    def descent(self, spec: DataSpec) -> Descent:
+    def descent(self, spec: DataSpec) -> DPSGDConfig:
         """Steps, batch and clip; a set smaller than four batches gives a quarter of its records."""
-        return Descent(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
+        return DPSGDConfig(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         return generator_dpsgd.plan(

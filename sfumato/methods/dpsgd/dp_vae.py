@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from sfumato.accounting.budget import Budget
 from sfumato.data.public import PublicImages
 from sfumato.engine import generator_dpsgd, label_histogram
-from sfumato.engine.dpsgd import Descent
+from sfumato.engine.dpsgd import DPSGDConfig
 from sfumato.engine.gradients.per_example import Loss
 from sfumato.engine.match import warm_cosine
 from sfumato.engine.public_pretrain import warm_start
@@ -92,9 +92,9 @@ class DPVAE(Method):
         if not (self.noise > 0 and self.beta >= 0 and self.public_steps >= 0):
             raise ValueError("Expected noise above 0, beta and public_steps of at least 0.")
 
-    def descent(self, spec: DataSpec) -> Descent:
+    def descent(self, spec: DataSpec) -> DPSGDConfig:
         """Steps, batch and clip; a set smaller than four batches gives a quarter of its records."""
-        return Descent(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
+        return DPSGDConfig(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         parts = mixture.crossings(self.rounds, self.share) if self.components else {}

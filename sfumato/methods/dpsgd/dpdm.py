@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from sfumato.accounting.budget import Budget
 from sfumato.data.public import PublicImages
 from sfumato.engine import generator_dpsgd, label_histogram
-from sfumato.engine.dpsgd import Descent
+from sfumato.engine.dpsgd import DPSGDConfig
 from sfumato.engine.gradients.per_example import Loss
 from sfumato.engine.match import warm_cosine
 from sfumato.engine.public_pretrain import warm_start
@@ -119,9 +119,9 @@ class DPDM(Method):
         if self.guidance != 1 and not self.drop:
             raise ValueError("Expected drop above 0 with guidance: a network that never goes without labels has none.")
 
-    def descent(self, spec: DataSpec) -> Descent:
+    def descent(self, spec: DataSpec) -> DPSGDConfig:
         """Steps, batch and clip; a set smaller than four batches gives a quarter of its records."""
-        return Descent(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
+        return DPSGDConfig(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         return generator_dpsgd.plan(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sfumato.data.public import PublicImages
-from sfumato.engine.generator_dpsgd import Part
+from sfumato.engine.generator_dpsgd import BudgetShare
 from sfumato.methods.embedding.dp_merf import DPMERF, UNIT_BALL
 from sfumato.methods.embedding.mean_embedding import EMBEDDING
 
@@ -55,9 +55,9 @@ class Rehearsal:
             self.run.check()
 
 
-def parts(share: float) -> dict[str, Part]:
+def parts(share: float) -> dict[str, BudgetShare]:
     """The release of a draft that gets this share of the squared mu; none at 0."""
-    return {EMBEDDING: Part(UNIT_BALL, share)} if share else {}
+    return {EMBEDDING: BudgetShare(UNIT_BALL, share)} if share else {}
 
 
 def told(share: float) -> tuple[str, ...]:

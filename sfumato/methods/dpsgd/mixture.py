@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from sfumato.engine.generator_dpsgd import Part
+from sfumato.engine.generator_dpsgd import BudgetShare
 from sfumato.methods.dpsgd.scatter_matrix import STATISTICS, statistics
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ Mixture = tuple[Tensor, Tensor, Tensor]  # shares (classes, M), means and deviat
 LEAST = 1e-3  # share of a component, and deviation, relative to the unit ball
 
 
-def crossings(rounds: int, share: float) -> dict[str, Part]:
+def crossings(rounds: int, share: float) -> dict[str, BudgetShare]:
     """One crossing a round; together they have `share` of the budget."""
-    return {name(i): Part(STATISTICS, share / rounds) for i in range(rounds)}
+    return {name(i): BudgetShare(STATISTICS, share / rounds) for i in range(rounds)}
 
 
 def name(i: int) -> str:

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from sfumato.accounting.budget import Budget
 from sfumato.data.public import PublicImages
 from sfumato.engine import generator_dpsgd, label_histogram
-from sfumato.engine.dpsgd import Descent
-from sfumato.engine.generator_dpsgd import Part
+from sfumato.engine.dpsgd import DPSGDConfig
+from sfumato.engine.generator_dpsgd import BudgetShare
 from sfumato.engine.match import warm_cosine
 from sfumato.methods.base import Method
 from sfumato.methods.dpsgd import mixture
@@ -98,9 +98,9 @@ class P3GM(Method):
                 f"Expected to_mean, to_scatter and to_mixture above 0 and up to 0.95 in all, found {shares}."
             )
 
-    def descent(self, spec: DataSpec) -> Descent:
+    def descent(self, spec: DataSpec) -> DPSGDConfig:
         """Steps, batch and clip; a set smaller than four batches gives a quarter of its records."""
-        return Descent(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
+        return DPSGDConfig(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
 
     def queries(self, spec: DataSpec) -> tuple[BoundedSum, Scatter]:
         """Of the mean and of the scatter matrix."""
@@ -111,7 +111,7 @@ class P3GM(Method):
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         mean, scatter = self.queries(spec)
         parts = mixture.crossings(self.rounds, self.to_mixture)
-        parts |= {"mean": Part(mean.bound, self.to_mean), "scatter": Part(scatter.bound, self.to_scatter)}
+        parts |= {"mean": BudgetShare(mean.bound, self.to_mean), "scatter": BudgetShare(scatter.bound, self.to_scatter)}
         return generator_dpsgd.plan(
             self, self.descent(spec), spec, budget, deviations=DEVIATIONS, parts=parts, reason=REASON
         )

@@ -34,7 +34,7 @@ from sfumato.methods.embedding import mean_embedding
 from sfumato.methods.embedding.slices import Slices, directions, spectral_norm
 from sfumato.networks import ConvGenerator
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.bounds import Ballot, BoundedSum
+from sfumato.privacy.bounds import BoundedSum, IntegerBound
 from sfumato.privacy.plan import Plan
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
@@ -80,9 +80,9 @@ class DPSWD(Method):
             )
 
     @property
-    def bound(self) -> Ballot:
+    def bound(self) -> IntegerBound:
         """One bin in each slice."""
-        return Ballot(self.slices, low=0)
+        return IntegerBound(self.slices, low=0)
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         norm = spectral_norm(directions(spec.shape, self.slices, self.feature_seed, self.blur))

@@ -23,7 +23,7 @@ from sfumato.engine.gradients.clipping import Automatic, Clip, Flat, PerLayer
 from sfumato.engine.gradients.per_example import ClippedGradient, per_example
 from sfumato.networks.critic import GROUPS
 from sfumato.networks.generator import Generator
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 
 if TYPE_CHECKING:
     from sfumato.methods.gan.dpgan import DPGAN
@@ -50,7 +50,7 @@ Ask = Callable[..., Tensor]  # (query, *public) -> the released sum
 
 
 @dataclass(frozen=True)
-class Rules:
+class GANConfig:
     """The public rules of the game, apart from the networks."""
 
     objective: Objective
@@ -105,7 +105,7 @@ def check(method: DPGAN) -> None:
         raise ValueError(f"Expected clipping=flat for a threshold that moves, found clipping={method.clipping}.")
 
 
-def queries(critic: nn.Module, rules: Rules) -> tuple[ClippedGradient, ClippedGradient]:
+def queries(critic: nn.Module, rules: GANConfig) -> tuple[ClippedGradient, ClippedGradient]:
     """The question to real records, and the same kind of sum for fakes."""
     clip = rules.clip_at(rules.clip)
     half = rules.bfloat16
@@ -117,8 +117,8 @@ def play(
     players: Players,
     ask: Ask,
     run: Run,
-    rules: Rules,
-    strip: Strip,
+    rules: GANConfig,
+    strip: Preview,
     *,
     known: Labelled | None = None,
     warm: int = 0,
@@ -161,7 +161,7 @@ def _key(run: Run, step: int) -> Tensor:
     return torch.randint(2**62, (), generator=run.generator("partners", step)).to(run.device)
 
 
-def _some(known: Labelled, rules: Rules, run: Run, step: int) -> Labelled:
+def _some(known: Labelled, rules: GANConfig, run: Run, step: int) -> Labelled:
     """A few of the public images; where their classes are others they get labels by chance."""
     random = run.generator("public images", step)
     places = torch.randint(len(known[1]), (rules.fakes,), generator=random)
@@ -178,7 +178,7 @@ def typical(query: ClippedGradient, seen: Labelled, public: tuple[Tensor, ...]) 
     return min(HIGH, max(LOW, norm)) if math.isfinite(norm) else HIGH
 
 
-def rehearse(players: Players, known: Labelled, run: Run, rules: Rules, moves: int) -> None:
+def rehearse(players: Players, known: Labelled, run: Run, rules: GANConfig, moves: int) -> None:
     """A warm start: the same game on public images, with ordinary gradients and as many steps for both."""
     real = real_loss(rules.objective, rules.penalty)
     fake = fake_loss(rules.objective)

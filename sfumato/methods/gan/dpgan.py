@@ -29,20 +29,20 @@ from sfumato.accounting.claims import dpgan as by_paper
 from sfumato.data.public import PublicImages
 from sfumato.engine import label_histogram
 from sfumato.engine.adversarial import Players, Turns
-from sfumato.engine.dpsgd import Descent
+from sfumato.engine.dpsgd import DPSGDConfig
 from sfumato.engine.gan_losses import OBJECTIVES
-from sfumato.engine.generator_dpsgd import Part, seeded
+from sfumato.engine.generator_dpsgd import BudgetShare, seeded
 from sfumato.engine.public_pretrain import known
 from sfumato.errors import InputError
 from sfumato.methods.base import Method
 from sfumato.methods.gan import critic_dpsgd
-from sfumato.methods.gan.critic_dpsgd import Rules
+from sfumato.methods.gan.critic_dpsgd import GANConfig
 from sfumato.networks import KINDS
 from sfumato.networks.critic import ConvCritic
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan, within
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
@@ -92,10 +92,10 @@ class DPGAN(Method):
     def __post_init__(self) -> None:
         critic_dpsgd.check(self)
 
-    def rules(self, spec: DataSpec) -> Rules:
+    def rules(self, spec: DataSpec) -> GANConfig:
         """Of the game between generator and critic; a set smaller than four batches gives a quarter of its records."""
         batch = min(self.batch, max(2, spec.records // 4))
-        return Rules(
+        return GANConfig(
             OBJECTIVES[self.loss],
             self.steps,
             batch,
@@ -113,9 +113,11 @@ class DPGAN(Method):
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         rules = self.rules(spec)
         others = {}
-        descent = Descent(self.steps, rules.batch, rules.clip_at(self.clip))
+        descent = DPSGDConfig(self.steps, rules.batch, rules.clip_at(self.clip))
         if self.labels.kind == "private":
-            others = {label_histogram.CROSSING: Part(label_histogram.VOTE, self.labels.fraction or 0).crossing(budget)}
+            others = {
+                label_histogram.CROSSING: BudgetShare(label_histogram.VOTE, self.labels.fraction or 0).crossing(budget)
+            }
 
         def at(noise: float) -> Plan:
             facts = {"steps": self.steps, "sigma": noise, "generator_steps": self.steps // self.critic_steps}
@@ -171,7 +173,7 @@ class DPGAN(Method):
             lambda query, *given: barrier.release(CRITIC, query, *given),
             run,  # the barrier
             self.rules(spec),
-            Strip(run, net, spec),
+            Preview(run, net, spec),
             known=known(public, spec) if public else None,
             warm=self.warm,
             follow=self.clip_public,

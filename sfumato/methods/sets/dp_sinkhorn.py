@@ -35,9 +35,9 @@ from sfumato.networks.generator import LAWS, Generator
 from sfumato.networks.labels import allot
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.batch import BatchValue
-from sfumato.privacy.bounds import Ball
+from sfumato.privacy.bounds import BatchBound
 from sfumato.privacy.plan import Plan
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
@@ -98,7 +98,7 @@ class DPSinkhorn(Method):
         return synthetic_set.plan(
             self,
             "gradient",
-            Ball(self.clip),
+            BatchBound(self.clip),
             spec,
             budget,
             batch=self.batch,
@@ -120,12 +120,12 @@ class DPSinkhorn(Method):
             self.generator, spec, weights, run, latent=self.latent, width=self.width, hidden=self.hidden, law=self.law
         )
         student = Student(net, rate=self.rate, average=self.average, scale=1.0, total=self.steps)
-        strip = Strip(run, net, spec)
+        strip = Preview(run, net, spec)
 
         def slope(images: Tensor, labels: Tensor, x: Tensor, y: Tensor) -> Tensor:
             return divergence.gradient(images.to(x), labels, x, y)
 
-        query = BatchValue(slope, Ball(self.clip), (self.fakes, *spec.shape))
+        query = BatchValue(slope, BatchBound(self.clip), (self.fakes, *spec.shape))
         for t in run.steps(self.steps, student=student, strip=strip):
             random = run.generator("fakes", t)
             z = net.latents(self.fakes, random).to(run.device)

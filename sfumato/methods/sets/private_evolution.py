@@ -39,7 +39,7 @@ from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import BoundedSum
 from sfumato.privacy.plan import Plan, crossing, within
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
@@ -118,7 +118,7 @@ class PrivateEvolution(Method):
         weights = label_histogram.shares(self.labels, barrier, run)
         net = FixedSet(spec.shape, spec.classes, self.each, weights).to(run.device)
         query = BoundedSum(Nearest(self.pool), VOTE, (self.each,), by_class=True)
-        strip = Strip(run, net, spec)
+        strip = Preview(run, net, spec)
 
         def ask(population: Tensor) -> Tensor:
             return barrier.release("votes", query, population)  # the barrier

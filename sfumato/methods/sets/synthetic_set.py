@@ -13,12 +13,12 @@ from torch.nn import functional as F
 from sfumato.accounting.budget import Budget
 from sfumato.accounting.claims import dp_sgd
 from sfumato.engine import label_histogram
-from sfumato.engine.generator_dpsgd import Part
+from sfumato.engine.generator_dpsgd import BudgetShare
 from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.bounds import AnyBound
 from sfumato.privacy.plan import Plan, crossing, within
-from sfumato.privacy.samplers import Everyone, Poisson
-from sfumato.run.preview import Strip
+from sfumato.privacy.samplers import FullBatch, Poisson
+from sfumato.run.preview import Preview
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
@@ -49,10 +49,10 @@ def plan(
     fixed = {}
     if method.labels.kind == "private":
         assert method.labels.fraction is not None
-        fixed[label_histogram.CROSSING] = Part(label_histogram.VOTE, method.labels.fraction).crossing(budget)
+        fixed[label_histogram.CROSSING] = BudgetShare(label_histogram.VOTE, method.labels.fraction).crossing(budget)
 
     def at(noise: float) -> Plan:
-        sampled = crossing(bound, noise * unit, Poisson(rate) if rate < 1 else Everyone(), steps)
+        sampled = crossing(bound, noise * unit, Poisson(rate) if rate < 1 else FullBatch(), steps)
         return Plan(
             method.name,
             method.settings(),
@@ -88,7 +88,7 @@ def refine(
 ) -> FixedSet:
     """Descend `loss(step)` in the pixels, which stay in [0, 1]; `state` is what the loss changes on its way."""
     optimiser = torch.optim.Adam([points.images], lr=rate, betas=(0.5, 0.99))
-    strip = Strip(run, points, spec)
+    strip = Preview(run, points, spec)
     for step in run.steps(steps, points=points, optimiser=optimiser, strip=strip, **state):
         optimiser.param_groups[0]["lr"] = rate * (1 - step / steps)
         gap = loss(step)

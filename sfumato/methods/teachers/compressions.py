@@ -6,7 +6,7 @@ import math
 
 from sfumato.methods.teachers.quantise import Lattice, Levels
 from sfumato.methods.teachers.sketch import Sketch
-from sfumato.methods.teachers.votes import Compression, TopK
+from sfumato.methods.teachers.votes import Compression, TopKSigns
 
 KINDS = ("topk", "levels", "lattice", "unit", "sketch")
 
@@ -19,7 +19,7 @@ def compression(
     >>> compression("levels", 200).bound(784).norm
     56.0
     """
-    votes = TopK(k, clip, stochastic, sparse)
+    votes = TopKSigns(k, clip, stochastic, sparse)
     if kind == "topk":
         return votes
     if kind == "levels":

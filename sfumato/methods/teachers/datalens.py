@@ -35,9 +35,9 @@ from sfumato.methods.teachers.compressions import compression
 from sfumato.methods.teachers.votes import Compression
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Plan
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
@@ -130,8 +130,8 @@ class DataLens(Method):
         student = voting.student(self, spec, weights, run, steps)
         teachers = barrier.hold(voting.critics(self, spec), self.teachers)  # each record in one part
         ask = lambda team, random, x, y, j: votes.encode(team.directions(x, y)[:, j : j + m], random)  # noqa: E731
-        query = PartSum(teachers, ask, votes.bound(d), votes.shape(d), m)
-        strip = Strip(run, student.net, spec)
+        query = PartitionSum(teachers, ask, votes.bound(d), votes.shape(d), m)
+        strip = Preview(run, student.net, spec)
 
         def voted(x: Tensor, y: Tensor, j: int) -> Tensor:
             noisy = barrier.release("votes", query, x, y, j)  # the barrier

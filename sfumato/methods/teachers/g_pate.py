@@ -35,7 +35,7 @@ from sfumato.methods.teachers import pate
 from sfumato.methods.teachers.projections import Binned
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
@@ -132,14 +132,14 @@ class GPATE(Method):
         m = self.batch
         student = Student(pate.generator(self, barrier, run), rate=self.rate, average=self.average)
         teachers = barrier.hold(pate.critics(self, barrier.spec), self.teachers)  # each record in one part
-        histogram = PartSum(
+        histogram = PartitionSum(
             teachers,
             lambda team, random, x, y, r: votes.encode(team.directions(x, y), r),
             votes.histogram,
             (self.dimensions, self.bins),
             m,
         )
-        test = PartSum(
+        test = PartitionSum(
             teachers,
             lambda team, random, x, y, r, named: votes.agree(team.directions(x, y), r, named),
             votes.confirmation,

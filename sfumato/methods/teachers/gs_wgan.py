@@ -37,9 +37,9 @@ from sfumato.methods.teachers.projections import clipped_length, unit_length
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
-from sfumato.privacy.samplers import Everyone, Poisson
+from sfumato.privacy.samplers import FullBatch, Poisson
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
@@ -106,7 +106,7 @@ class GSWGAN(Method):
         return Bound(self.clip * (1 if self.fix == "a" else math.sqrt(self.batch)))
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        sampler = Poisson(self.drawn) if self.drawn < 1 else Everyone()
+        sampler = Poisson(self.drawn) if self.drawn < 1 else FullBatch()
         times = self.steps * (self.batch if self.fix == "a" else 1)
 
         def at(noise: float) -> dict[str, Crossing]:
@@ -133,7 +133,7 @@ class GSWGAN(Method):
         critics = barrier.hold(pate.critics(self, spec), self.teachers)  # each record in one part
         of_step = self.fix == "b"
         shape = (self.batch, spec.pixels) if of_step else (spec.pixels,)
-        query = PartSum(critics, self._answers, self.bound, shape, 1 if of_step else self.batch)
+        query = PartitionSum(critics, self._answers, self.bound, shape, 1 if of_step else self.batch)
 
         def ask(step: int, x: Tensor, y: Tensor) -> Tensor:
             noisy = barrier.release(GRADIENT, query, x, y)  # the barrier

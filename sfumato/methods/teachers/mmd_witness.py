@@ -32,10 +32,10 @@ def shares(labels: Tensor, of: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Witnesses:
+class MMDWitness:
     """The public recipe of a block of teachers.
 
-    >>> Witnesses((1, 28, 28), 10, bandwidth=0.25).width
+    >>> MMDWitness((1, 28, 28), 10, bandwidth=0.25).width
     7.0
     """
 
@@ -70,15 +70,15 @@ class Witnesses:
         pixels = 8 * (self.draws + self.asked) * math.prod(self.shape)
         return max(1, min(parts, room // (pixels + 4 * self.kernel.numbers(self.draws, self.asked))))
 
-    def make(self, count: int, random: torch.Generator, device: str = "cpu") -> Crowd:
+    def make(self, count: int, random: torch.Generator, device: str = "cpu") -> KernelTeachers:
         """A block of `count` teachers who have seen nothing yet."""
-        return Crowd(self, count, device)
+        return KernelTeachers(self, count, device)
 
 
-class Crowd:
-    """A block of teachers, each with the images that it drew last. Made by `Witnesses.make`."""
+class KernelTeachers:
+    """A block of teachers, each with the images that it drew last. Made by `MMDWitness.make`."""
 
-    def __init__(self, recipe: Witnesses, count: int, device: str) -> None:
+    def __init__(self, recipe: MMDWitness, count: int, device: str) -> None:
         self.recipe = recipe
         self.count = count
         self.images = torch.zeros(count, recipe.draws, math.prod(recipe.shape), device=device)
@@ -114,9 +114,9 @@ class Crowd:
     def _place(self, labels: Tensor) -> Tensor:
         return labels if self.recipe.classes else torch.zeros_like(labels)
 
-    def some(self, which: Tensor) -> Crowd:
+    def some(self, which: Tensor) -> KernelTeachers:
         """Some of the teachers, to be asked and not to be taught."""
-        few = Crowd(self.recipe, 1, str(self.images.device))
+        few = KernelTeachers(self.recipe, 1, str(self.images.device))
         few.count = len(which)
         few.times = self.times
         few.fakes = self.fakes

@@ -23,12 +23,12 @@ from sfumato.methods.teachers.wasserstein import PRECISIONS, SteepCritics
 from sfumato.networks import KINDS
 from sfumato.networks.generator import Generator
 from sfumato.privacy.plan import Crossing, Plan, crossing, within
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 
 if TYPE_CHECKING:
     from sfumato.accounting.budget import Budget
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.partitions import Held
+    from sfumato.privacy.partitions import PartitionHandle
     from sfumato.run.run import Run
     from sfumato.types import DataSpec
 
@@ -211,7 +211,9 @@ def generator(method: Settings, barrier: Barrier, run: Run) -> Generator:
     )
 
 
-def teach(method: Settings, barrier: Barrier, teachers: Held, step: int, fakes: Tensor, labels: Tensor) -> None:
+def teach(
+    method: Settings, barrier: Barrier, teachers: PartitionHandle, step: int, fakes: Tensor, labels: Tensor
+) -> None:
     """The updates of all critics before a step; more of them before the first one."""
     for _ in range(method.updates if step else method.warmup + method.updates):
         barrier.train(teachers, fakes, labels)
@@ -221,12 +223,12 @@ def follow(
     method: Settings,
     barrier: Barrier,
     run: Run,
-    teachers: Held,
+    teachers: PartitionHandle,
     student: Student,
     ask: Callable[[int, Tensor, Tensor], Tensor],
 ) -> Generator:
     """Train critics and generator in turn; `ask(step, fakes, labels)` says where the fake images should move."""
-    strip = Strip(run, student.net, barrier.spec)
+    strip = Preview(run, student.net, barrier.spec)
     for t in run.steps(method.steps, student=student, teachers=teachers, strip=strip):
         z, y = asked(student.net, method.batch, run, t)
         x = student.fakes(z, y)

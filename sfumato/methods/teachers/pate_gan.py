@@ -33,19 +33,26 @@ from sfumato.accounting.claims import pate_gan_independent
 from sfumato.data.public import PublicImages
 from sfumato.methods.base import Method
 from sfumato.methods.teachers import pate
-from sfumato.methods.teachers.student_discriminator import TARGETS, Discriminator, Judged, above, target, varied
+from sfumato.methods.teachers.student_discriminator import (
+    TARGETS,
+    StudentDiscriminator,
+    StudentNetwork,
+    above,
+    target,
+    varied,
+)
 from sfumato.methods.teachers.voting import asked
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.bounds import Ballot
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.bounds import IntegerBound
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
 VOTES = "votes"
-YES_NO = Ballot(1, low=0, coordinates=1)
+YES_NO = IntegerBound(1, low=0, coordinates=1)
 DEVIATIONS = (
     "Only the noisy count of real votes is released; the paper adds noise to both counts, at twice the squared cost.",
     "The noise is Gaussian and discrete, in place of Laplace, which composes worse over thousands of labels.",
@@ -122,8 +129,8 @@ class PATEGAN(Method):
         spec = barrier.spec
         pair = self._pair(pate.generator(self, barrier, run), spec, run)
         teachers = barrier.hold(pate.critics(self, spec), self.teachers)  # each record in one part
-        query = PartSum(teachers, self._votes, YES_NO, (1,), self.batch)
-        strip = Strip(run, pair.net, spec)
+        query = PartitionSum(teachers, self._votes, YES_NO, (1,), self.batch)
+        strip = Preview(run, pair.net, spec)
         for t in run.steps(self.steps, pair=pair, teachers=teachers, strip=strip):
             z, y = asked(pair.net, self.batch, run, t)
             x = varied(pair.fakes(z, y), self.explore, run.generator("explore", t))
@@ -142,11 +149,11 @@ class PATEGAN(Method):
         drawn = torch.rand(scores.shape, generator=random, device=scores.device) < torch.sigmoid(scores)
         return drawn[..., None].to(torch.int8)
 
-    def _pair(self, net: Generator, spec: DataSpec, run: Run) -> Judged:
+    def _pair(self, net: Generator, spec: DataSpec, run: Run) -> StudentDiscriminator:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(run.seed + 1)
-            judge = Discriminator(spec.shape, len(spec.classes), self.student_width).to(run.device)
-        return Judged(
+            judge = StudentNetwork(spec.shape, len(spec.classes), self.student_width).to(run.device)
+        return StudentDiscriminator(
             net,
             judge,
             rate=self.rate,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sfumato.methods.teachers.votes import finite
-from sfumato.privacy.bounds import Ballot
+from sfumato.privacy.bounds import IntegerBound
 
 NOBODY = -1
 
@@ -59,14 +59,14 @@ class Binned:
             raise ValueError(f"Expected dimensions of at least 1, bins of at least 2 and clip above 0, found {self}.")
 
     @property
-    def histogram(self) -> Ballot:
+    def histogram(self) -> IntegerBound:
         """What a row of counts obeys: (dimensions, bins), a vote in each dimension."""
-        return Ballot(self.dimensions, low=0)
+        return IntegerBound(self.dimensions, low=0)
 
     @property
-    def confirmation(self) -> Ballot:
+    def confirmation(self) -> IntegerBound:
         """What a row of agreements with one named bin a dimension obeys: they have nowhere else to go."""
-        return Ballot(self.dimensions, low=0, coordinates=self.dimensions)
+        return IntegerBound(self.dimensions, low=0, coordinates=self.dimensions)
 
     def matrix(self, d: int, random: torch.Generator) -> Tensor:
         """R, from public randomness."""

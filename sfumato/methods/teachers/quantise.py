@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sfumato.methods.teachers.rotation import Rotation
 from sfumato.methods.teachers.votes import check_clip, clipped, finite, unit
-from sfumato.privacy.bounds import Ballot, Bound
+from sfumato.privacy.bounds import Bound, IntegerBound
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Levels:
         """The lowest level. An odd number of levels lies evenly around zero."""
         return -((self.levels - 1) // 2)
 
-    def bound(self, d: int) -> Ballot:
+    def bound(self, d: int) -> IntegerBound:
         """All entries may be other than zero."""
-        return Ballot(self.shape(d)[0], low=self.low, high=self.low + self.levels - 1)
+        return IntegerBound(self.shape(d)[0], low=self.low, high=self.low + self.levels - 1)
 
     def shape(self, d: int) -> tuple[int, ...]:
         """One level a pixel; after a rotation there are as many as the next power of two."""

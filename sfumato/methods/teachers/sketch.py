@@ -10,20 +10,20 @@ import torch
 from torch import Tensor
 
 from sfumato.methods.teachers.rotation import public_signs
-from sfumato.methods.teachers.votes import TopK, largest
+from sfumato.methods.teachers.votes import TopKSigns, largest
 from sfumato.privacy.bounds import Bound
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """A vote of `TopK`, folded into `rows` tables of `columns` buckets by public hashes and signs.
+    """A vote of `TopKSigns`, folded into `rows` tables of `columns` buckets by public hashes and signs.
 
     Algorithm 7 picks the largest coordinates of the exact sum and adds noise to those. One teacher can swap them all,
     so that this is not private. Here the noise goes on the sum of sketches, and picking comes after it. A sketch has
     length sqrt(rows k) on average and is cut to that, as votes which meet in a bucket may add up to more.
     """
 
-    votes: TopK
+    votes: TopKSigns
     rows: int = 5
     columns: int = 1000
     keep: int = 0  # largest pixels kept of the released sum; 0 for all

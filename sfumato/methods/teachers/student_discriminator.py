@@ -59,7 +59,7 @@ def varied(images: Tensor, size: float, random: torch.Generator) -> Tensor:
     return (images + size * F.interpolate(coarse, images.shape[2:], mode="bilinear")).clamp(0, 1)
 
 
-class Discriminator(nn.Module):
+class StudentNetwork(nn.Module):
     """Image and label -> how real it looks: two convolutions, then a linear score for each class."""
 
     def __init__(self, shape: tuple[int, int, int], classes: int, width: int) -> None:
@@ -81,13 +81,13 @@ class Discriminator(nn.Module):
         return self.scores(self.body(2 * images - 1)).gather(1, labels[:, None])[:, 0]
 
 
-class Judged:
+class StudentDiscriminator:
     """Generator and student discriminator with their optimisers, and the labelled batches that are remembered."""
 
     def __init__(
         self,
         net: Generator,
-        judge: Discriminator,
+        judge: StudentNetwork,
         *,
         rate: float,
         judge_rate: float,

@@ -13,13 +13,13 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from sfumato.privacy.bounds import Ballot, Bound
+from sfumato.privacy.bounds import Bound, IntegerBound
 
 
 class Compression(Protocol):
     """Public settings of a vote. Rows depend on their own teacher and image and on public numbers alone."""
 
-    def bound(self, d: int) -> Ballot | Bound:
+    def bound(self, d: int) -> IntegerBound | Bound:
         """What one teacher's row about one image of `d` pixels obeys after projection."""
 
     def shape(self, d: int) -> tuple[int, ...]:
@@ -37,7 +37,7 @@ class Compression(Protocol):
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopKSigns:
     """Each teacher votes +1 or -1 on the `most` pixels that it would move furthest, and 0 elsewhere.
 
     A direction is clipped to [-clip, clip] and divided by its largest entry; then pixel x is +1 with probability
@@ -45,7 +45,7 @@ class TopK:
     2 sqrt(most). Without `sparse` all pixels vote. Entries that are no finite number, and zeros, vote nothing.
 
     >>> direction = torch.tensor([[[0.1, -3.0, float("nan"), 2.0]]])
-    >>> TopK(2, stochastic=False).encode(direction, torch.Generator()).tolist()
+    >>> TopKSigns(2, stochastic=False).encode(direction, torch.Generator()).tolist()
     [[[0, -1, 0, 1]]]
     """
 
@@ -60,9 +60,9 @@ class TopK:
             raise ValueError(f"Expected most of at least 1, found most={self.most}.")
         check_clip(self.clip)
 
-    def bound(self, d: int) -> Ballot:
+    def bound(self, d: int) -> IntegerBound:
         """At most `most` entries of -1 or +1."""
-        return Ballot(self._kept(d))
+        return IntegerBound(self._kept(d))
 
     def shape(self, d: int) -> tuple[int, ...]:
         """One vote a pixel."""

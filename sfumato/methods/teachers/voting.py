@@ -17,14 +17,14 @@ from sfumato.engine import label_histogram
 from sfumato.engine.student import RULES, Student
 from sfumato.engine.teachers import critics as networks
 from sfumato.engine.teachers.critics import Critics
-from sfumato.methods.teachers.mmd_witness import Witnesses
+from sfumato.methods.teachers.mmd_witness import MMDWitness
 from sfumato.methods.teachers.slope_matching import FieldStudent, present
 from sfumato.methods.teachers.votes import Compression
 from sfumato.networks import KINDS
 from sfumato.networks.generator import LAWS, Generator
 from sfumato.networks.labels import allot
 from sfumato.privacy.plan import Plan, crossing, within
-from sfumato.privacy.samplers import Everyone, Poisson
+from sfumato.privacy.samplers import FullBatch, Poisson
 
 if TYPE_CHECKING:
     from sfumato.methods.teachers.datalens import DataLens
@@ -77,7 +77,7 @@ def plan(method: DataLens, votes: Compression, spec: DataSpec, budget: Budget, d
     """Every query of the votes: as many as a given sigma allows, or the least sigma that the steps allow."""
     bound = votes.bound(spec.pixels)
     fraction = method.labels.fraction if method.labels.kind == "private" else 0.0
-    sampler = Everyone() if method.share == 1 else Poisson(method.share)
+    sampler = FullBatch() if method.share == 1 else Poisson(method.share)
 
     def at(noise: float, queries: int) -> Plan:
         # The label histogram, where there is one, has `fraction` of the squared signal-to-noise ratio.
@@ -154,12 +154,12 @@ def _warnings(method: DataLens, spec: DataSpec) -> tuple[str, ...]:
     return tuple(found)
 
 
-def critics(method: DataLens, spec: DataSpec) -> Critics | Witnesses:
+def critics(method: DataLens, spec: DataSpec) -> Critics | MMDWitness:
     """What a teacher is."""
     classes = len(spec.classes) if method.conditional else 0
     if method.critic == "kernel":
         fakes = 0 if method.student == "field" else method.batch + method.shown
-        return Witnesses(
+        return MMDWitness(
             spec.shape,
             classes,
             bandwidth=method.bandwidth,

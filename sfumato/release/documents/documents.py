@@ -13,12 +13,14 @@ from sfumato.release.files.content import png_problem
 from sfumato.types import Images
 
 if TYPE_CHECKING:
-    from sfumato.run.preview import Moments
+    from sfumato.run.preview import Snapshots
 
 _PICTURE = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]*)")
 
 
-def documents(statement: dict[str, Any], images: Images, format: str, moments: Moments | None = None) -> dict[str, str]:
+def documents(
+    statement: dict[str, Any], images: Images, format: str, moments: Snapshots | None = None
+) -> dict[str, str]:
     """Names and texts of PRIVACY.md, README.md, report.html and deployment.yaml."""
     from sfumato.release.documents.card import make_card
     from sfumato.release.documents.registry import make_record

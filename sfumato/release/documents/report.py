@@ -20,7 +20,7 @@ from sfumato.release.statement.wording import opinion_words
 from sfumato.types import Images
 
 if TYPE_CHECKING:
-    from sfumato.run.preview import Moments
+    from sfumato.run.preview import Snapshots
 
 COLUMNS = 10
 MOST_CLASSES = 40
@@ -30,7 +30,7 @@ MACHINE = ("curve", "accounted")
 
 
 def make_report(
-    statement: dict[str, Any], images: Images, moments: Moments | None = None, *, command: str | None = None
+    statement: dict[str, Any], images: Images, moments: Snapshots | None = None, *, command: str | None = None
 ) -> str:
     """The report of a release. It loads nothing from anywhere, and runs no script.
 
@@ -75,7 +75,7 @@ def sample_rows(images: Images) -> list[dict[str, Any]]:
     return rows
 
 
-def moment_rows(moments: Moments | None, images: Images) -> list[dict[str, Any]]:
+def moment_rows(moments: Snapshots | None, images: Images) -> list[dict[str, Any]]:
     """The previews of a run as data addresses, one row a moment."""
     if moments is None:
         return []

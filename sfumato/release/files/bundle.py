@@ -23,7 +23,7 @@ from sfumato.types import Images
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sfumato.run.preview import Moments
+    from sfumato.run.preview import Snapshots
 
 
 class Sampler(Protocol):
@@ -60,7 +60,7 @@ class Release:
         images: Images | Callable[[], Images],
         statement: dict[str, Any],
         measurement: dict[str, Public] | None = None,
-        moments: Moments | None = None,
+        moments: Snapshots | None = None,
     ) -> None:
         self.generator = generator
         self.statement = statement

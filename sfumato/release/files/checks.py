@@ -14,7 +14,7 @@ from sfumato.release.files.hashes import HASHES, SIGNATURE, differences, read_ha
 from sfumato.types import Images
 
 if TYPE_CHECKING:
-    from sfumato.run.preview import Moments
+    from sfumato.run.preview import Snapshots
 
 MOST_TOLD = 3
 
@@ -45,7 +45,7 @@ class Folder:
         return read_images(self.folder)
 
     @cached_property
-    def moments(self) -> Moments | None:
+    def moments(self) -> Snapshots | None:
         from sfumato.run.preview import read_moments
 
         return read_moments(self.folder)

@@ -17,13 +17,13 @@ from sfumato.audit.gallery import common, noises
 from sfumato.audit.games.endtoend import GradientCanary, PartitionCanary, run
 from sfumato.audit.games.step import play, step
 from sfumato.audit.recording.subject import Inclusion, Pair, Rows, Subject
-from sfumato.privacy.bounds import Ballot, Bound
+from sfumato.privacy.bounds import Bound, IntegerBound
 from sfumato.privacy.mechanisms import DiscreteGaussian, Gaussian
 from sfumato.privacy.plan import crossing
 from sfumato.privacy.samplers import Poisson
 
 RANDOM = np.random.default_rng(0)
-VOTE = Ballot(1, low=0)
+VOTE = IntegerBound(1, low=0)
 
 
 def failed(findings):

@@ -14,7 +14,7 @@ from sfumato.audit import check
 from sfumato.audit.recording.batches import anything_subject, value_subject
 from sfumato.audit.recording.recording_barrier import learn, made_up
 from sfumato.privacy.batch import BatchValue
-from sfumato.privacy.bounds import Ball
+from sfumato.privacy.bounds import BatchBound
 from sfumato.privacy.plan import Plan, crossing, within
 from sfumato.privacy.samplers import Poisson
 
@@ -32,7 +32,7 @@ class Middle(Method):
         return within(
             budget,
             lambda noise: Plan(
-                self.name, {}, spec, budget, {"value": crossing(Ball(1.0), noise, Poisson(1 / 3), times=3)}
+                self.name, {}, spec, budget, {"value": crossing(BatchBound(1.0), noise, Poisson(1 / 3), times=3)}
             ),
         )
 
@@ -44,7 +44,7 @@ class Middle(Method):
             seen.append(seen[-1] + flat.sum(0))
             return flat.std(0, unbiased=False) * 10 + (seen[-2] if self.wrong == "remembers" else 0)
 
-        net, query = torch.nn.Linear(64, 1), BatchValue(value, Ball(1.0), (64,))
+        net, query = torch.nn.Linear(64, 1), BatchValue(value, BatchBound(1.0), (64,))
         torch.nn.init.zeros_(net.bias)
         net.weight.data.zero_()
         for _ in range(3):

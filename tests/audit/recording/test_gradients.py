@@ -15,7 +15,7 @@ from sfumato.audit.gallery.engine import Untried
 from sfumato.audit.games.whole_plan_game import canary
 from sfumato.audit.recording.gradients import gradient_subject, jacobian, loud_subject
 from sfumato.audit.recording.recording_barrier import learn, made_up
-from sfumato.engine.dpsgd import Descent, descend, release_into
+from sfumato.engine.dpsgd import DPSGDConfig, descend, release_into
 from sfumato.engine.gradients.clipping import Automatic, Flat, TopK
 from sfumato.engine.gradients.per_example import per_example
 from sfumato.networks import ConvGenerator
@@ -53,7 +53,7 @@ class Painter(Method):
 
     @property
     def descent(self):
-        return Descent(6, self.batch, Unclipped(1.0) if self.wrong == "not clipped" else self.clip)
+        return DPSGDConfig(6, self.batch, Unclipped(1.0) if self.wrong == "not clipped" else self.clip)
 
     def plan(self, spec, budget):
         plan = within(

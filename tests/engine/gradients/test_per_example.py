@@ -14,7 +14,7 @@ from sfumato.engine.gradients import per_example as engine
 from sfumato.engine.gradients.clipping import Automatic, Flat, PerLayer, QuantileClip, TopK
 from sfumato.engine.gradients.per_example import assign, per_example, slack
 from sfumato.errors import InputError
-from sfumato.privacy.bounds import Ballot, BoundedSum
+from sfumato.privacy.bounds import BoundedSum, IntegerBound
 
 WAYS = ("ghost", "vmap", "loop")
 
@@ -360,7 +360,7 @@ def test_votes_on_norms_make_a_bounded_sum():
     images, labels = batch(9)
     query = per_example(cnn(), loss, 1.0)
     state = QuantileClip(float(query.norms(images, labels).median()))
-    votes = BoundedSum(lambda x, y: state.votes(query.norms(x, y)), Ballot(1, low=0), (1,))
+    votes = BoundedSum(lambda x, y: state.votes(query.norms(x, y)), IntegerBound(1, low=0), (1,))
     assert float(votes.bound.project(votes.rows(images, labels)).sum()) == 5
 
 

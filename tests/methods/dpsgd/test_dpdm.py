@@ -58,11 +58,11 @@ def test_a_draft_takes_its_share_of_the_budget(relation):
 
 def test_a_draft_is_released_once_and_is_the_same_each_time():
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.odometer import Ledger
+    from sfumato.privacy.odometer import Odometer
 
     data = load(halves())
     method = DPDM(**TINY, steps=1, draft=0.5, draft_features=40, draft_steps=3)
-    barrier = Barrier(data, data.spec, Ledger(method.plan(data.spec, Budget(5.0))))
+    barrier = Barrier(data, data.spec, Odometer(method.plan(data.spec, Budget(5.0))))
     run = Run(device="cpu")
     first = draft(method, barrier, run)
     again = draft(method, barrier, run)

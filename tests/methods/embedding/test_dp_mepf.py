@@ -35,10 +35,10 @@ def test_without_weights_nothing_is_asked(monkeypatch):
     monkeypatch.setattr(weights, "find_spec", lambda name: None)
     from sfumato import Run
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.odometer import Ledger
+    from sfumato.privacy.odometer import Odometer
 
     box, method = bright_and_dark(20), DPMEPF()
-    ledger = Ledger(method.plan(box.spec, Budget(1.0)))
+    ledger = Odometer(method.plan(box.spec, Budget(1.0)))
     with pytest.raises(InputError, match="efficientnet"):
         method.learn(Barrier(box, box.spec, ledger), Run(device="cpu", ledger=ledger))
     assert not any(ledger.used.values())

@@ -8,7 +8,7 @@ import torch
 
 from sfumato.accounting.claims import projection_sensitivity
 from sfumato.methods.embedding.slices import Slices, directions, simplex, spectral_norm
-from sfumato.privacy.bounds import Ballot
+from sfumato.privacy.bounds import IntegerBound
 
 
 @pytest.mark.parametrize("blur", [0.0, 2.0])
@@ -41,7 +41,7 @@ def test_every_record_counts_once_in_each_slice():
     )
     votes = slices(images)
     assert (votes.sum(2) == 1).all()
-    assert torch.equal(Ballot(5, low=0).project(votes), votes)  # nothing has to be cut
+    assert torch.equal(IntegerBound(5, low=0).project(votes), votes)  # nothing has to be cut
     expected = ((slices.project(images[:6]) + 1) * 2).floor().clamp(0, 3).long()
     assert torch.equal(votes[:6].argmax(2), expected)
 

@@ -11,10 +11,10 @@ from sfumato import Relation, Run
 from sfumato.engine.adversarial import Players, Turns
 from sfumato.engine.gan_losses import OBJECTIVES, fake_loss, real_loss
 from sfumato.engine.gradients.per_example import bound_for
-from sfumato.methods.gan.critic_dpsgd import CLIPPINGS, Rules, of_fakes, play, queries, rehearse, typical
+from sfumato.methods.gan.critic_dpsgd import CLIPPINGS, GANConfig, of_fakes, play, queries, rehearse, typical
 from sfumato.networks import ConvGenerator
 from sfumato.networks.critic import ConvCritic
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 from tests.made_up import box
 
 KEY = torch.tensor(99)
@@ -22,7 +22,7 @@ SPEC = box().spec
 
 
 def rules(loss="nonsaturating", **more):
-    return Rules(OBJECTIVES[loss], **{"steps": 4, "batch": 6, "fakes": 5, "classes": 3, "clip": 0.5, **more})
+    return GANConfig(OBJECTIVES[loss], **{"steps": 4, "batch": 6, "fakes": 5, "classes": 3, "clip": 0.5, **more})
 
 
 def critic(loss="nonsaturating"):
@@ -101,7 +101,7 @@ def test_the_critic_is_moved_by_the_release_and_by_public_fakes_alone():
         return torch.zeros(query.shape, dtype=torch.float64)
 
     made, run = rules(clip_decay=0.5), Run(device="cpu")
-    one, two = (play(g, ask, run, made, Strip(run, g.net, SPEC)) for g in (game(), game()))
+    one, two = (play(g, ask, run, made, Preview(run, g.net, SPEC)) for g in (game(), game()))
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
     assert [shapes for _, shapes in asked[:4]] == [[(5, 1, 8, 8), ()]] * 4
     assert [clip.threshold for clip, _ in asked[:4]] == pytest.approx([0.5 * 0.5 ** (t / 4) for t in range(4)])
@@ -116,7 +116,7 @@ def test_public_images_start_the_game_and_set_the_threshold():
         return torch.zeros(query.shape, dtype=torch.float64)
 
     cold, warm = game("wgan"), game("wgan")
-    play(warm, ask, run, made, Strip(run, warm.net, SPEC), known=known, warm=2, follow=True)
+    play(warm, ask, run, made, Preview(run, warm.net, SPEC), known=known, warm=2, follow=True)
     assert len(set(thresholds)) == 4 and all(1e-3 <= t <= 1e3 for t in thresholds)
     rehearse(cold, (known[0], torch.full((20,), -1)), run, made, 1)  # classes of others: labels by chance
     assert cold.turns.since == 0 and any(

@@ -13,7 +13,7 @@ from sfumato import DPGAN, Budget, DataSpec, InputError, Relation, Run, load
 from sfumato.data.labels import LabelPrior
 from sfumato.data.public import PublicImages
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.recipes import find
 from sfumato.recipes.dpgan import CONFIGURATIONS, FAMILY
 from sfumato.types import Images
@@ -122,7 +122,7 @@ def test_every_switch_works(switch):
 
 def test_public_images_are_asked_for_where_they_are_needed():
     method = DPGAN(**TINY, warm=2, clip_public=True)
-    run = Run(device="cpu", ledger=Ledger(method.plan(SPEC, BUDGET)))
+    run = Run(device="cpu", ledger=Odometer(method.plan(SPEC, BUDGET)))
     with pytest.raises(InputError, match="--public"):
         method.learn(Barrier(None, SPEC, run.ledger), run)
     pixels, labels = arrays(seed=1)
@@ -160,7 +160,7 @@ def test_with_little_noise_it_learns_what_each_class_looks_like(generator):
     plan = method.plan(box.spec, Budget(5.0))
     crossing = plan.crossings["critic"]
     sure = replace(crossing, mechanism=replace(crossing.mechanism, multiplier=0.1))
-    run = Run(device="cpu", ledger=Ledger(replace(plan, crossings={"critic": sure})))
+    run = Run(device="cpu", ledger=Odometer(replace(plan, crossings={"critic": sure})))
     run.ledger.epsilon = lambda: 5.0  # so little noise takes long to account for
     net = method.learn(Barrier(box, box.spec, run.ledger), run)
     dark, bright = (net.sample(40, [c] * 40, seed=0).pixels.astype(float) for c in (0, 1))

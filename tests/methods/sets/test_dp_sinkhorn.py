@@ -12,7 +12,7 @@ from sfumato import Budget, DataSpec, DPSinkhorn, Relation, load
 from sfumato.data.labels import LabelPrior
 from sfumato.methods.sets.sinkhorn import Sinkhorn
 from sfumato.privacy.batch import BatchValue
-from sfumato.privacy.bounds import Ball
+from sfumato.privacy.bounds import BatchBound
 from sfumato.privacy.mechanisms import Gaussian
 from tests.methods.test_contract import SPEC, learn
 
@@ -83,14 +83,14 @@ def neighbours(kind):
 def test_no_record_moves_the_gradient_beyond_the_ball(kind):
     images, labels, swapped = neighbours(kind)
     fakes, asked = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(4)), torch.arange(5) % 3
-    query = BatchValue(Sinkhorn().gradient, Ball(0.5), (5, 1, 8, 8))
+    query = BatchValue(Sinkhorn().gradient, BatchBound(0.5), (5, 1, 8, 8))
     whole, other, gone, alone = (
         query.value(i, y, fakes, asked)
         for i, y in ((images, labels), (swapped, labels), (images[1:], labels[1:]), (swapped[:1], labels[:1]))
     )
     for found in (other, gone, alone):
         assert torch.isfinite(found).all()
-        assert torch.linalg.vector_norm(whole - found) <= Ball(0.5).sensitivity(Relation.ADD_REMOVE)
+        assert torch.linalg.vector_norm(whole - found) <= BatchBound(0.5).sensitivity(Relation.ADD_REMOVE)
         assert torch.linalg.vector_norm(found) <= 0.5 * (1 + 1e-6)
 
 

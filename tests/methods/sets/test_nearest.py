@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from sfumato.methods.sets.nearest import Nearest
-from sfumato.privacy.bounds import Ballot
+from sfumato.privacy.bounds import IntegerBound
 
 
 def some(n, seed=0):
@@ -41,4 +41,4 @@ def test_ties_and_batches_do_not_matter():
 def test_any_record_has_one_vote():
     odd = torch.stack([torch.full((1, 6, 6), v) for v in (torch.nan, torch.inf, -torch.inf, 1e30, 0.0)])
     votes = Nearest(2)(odd, torch.arange(5) % 3, some(15).view(3, 5, 1, 6, 6))
-    assert (votes.sum(1) == 1).all() and torch.equal(Ballot(1, low=0).project(votes), votes)
+    assert (votes.sum(1) == 1).all() and torch.equal(IntegerBound(1, low=0).project(votes), votes)

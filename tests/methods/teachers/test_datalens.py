@@ -12,8 +12,8 @@ from sfumato import Budget, DataLens, DataSpec, Plan, Relation, load
 from sfumato.data.labels import LabelPrior
 from sfumato.engine.teachers.critics import Critics
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import crossing
 from tests.made_up import arrays
 from tests.methods.test_contract import learn
@@ -157,12 +157,12 @@ def test_votes_point_towards_the_data():
     images[labels == 1, :, :4] += 210
     box, votes = load((images, labels)), DataLens(topk=32).votes()
     sure = crossing(votes.bound(64), 1e-6, times=8, held=True)
-    barrier = Barrier(box, box.spec, Ledger(Plan("votes", {}, box.spec, Budget(1.0), {"votes": sure})))
+    barrier = Barrier(box, box.spec, Odometer(Plan("votes", {}, box.spec, Budget(1.0), {"votes": sure})))
     teachers = barrier.hold(Critics((1, 8, 8), 2, width=4, hidden=16, draws=8, norm=False), 40)
     fakes, asked = torch.full((8, 1, 8, 8), 0.5) + 0.02 * torch.randn(8, 1, 8, 8), torch.arange(8) % 2
     for _ in range(30):
         barrier.train(teachers, fakes, asked)
-    query = PartSum(
+    query = PartitionSum(
         teachers, lambda team, random, x, y: votes.encode(team.directions(x, y), random), votes.bound(64), (64,), 8
     )
     found = barrier.release("votes", query, fakes, asked).view(8, 8, 8)

@@ -13,8 +13,8 @@ from sfumato.data.labels import LabelPrior
 from sfumato.methods.teachers import pate
 from sfumato.methods.teachers.g_pate import GPATE, HISTOGRAM, TEST
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import crossing
 from tests.made_up import arrays
 from tests.methods.teachers.test_gs_wgan import two_halves
@@ -104,17 +104,17 @@ def test_votes_point_towards_the_data(answer, loss):
         HISTOGRAM: crossing(votes.histogram, 1e-3, times=8, held=True),
         TEST: crossing(votes.confirmation, 1e-3, times=8, held=True),
     }
-    barrier = Barrier(box, box.spec, Ledger(Plan("votes", {}, box.spec, Budget(1.0), sure)))
+    barrier = Barrier(box, box.spec, Odometer(Plan("votes", {}, box.spec, Budget(1.0), sure)))
     teachers = barrier.hold(pate.critics(method, box.spec), 20)
     fakes, asked = torch.full((8, 1, 8, 8), 0.5) + 0.02 * torch.randn(8, 1, 8, 8, generator=random), torch.arange(8) % 2
     for _ in range(60):
         barrier.train(teachers, fakes, asked)
     matrix = votes.matrix(64, random)
-    query = PartSum(
+    query = PartitionSum(
         teachers, lambda team, random, x, y: votes.encode(team.directions(x, y), matrix), votes.histogram, (40, 10), 8
     )
     counts = barrier.release(HISTOGRAM, query, fakes, asked)
-    agree = PartSum(
+    agree = PartitionSum(
         teachers,
         lambda team, random, x, y, named: votes.agree(team.directions(x, y), matrix, named),
         votes.confirmation,

@@ -13,10 +13,10 @@ from sfumato.accounting.claims import pate_gan_independent, pate_gan_sound_mu
 from sfumato.data.labels import LabelPrior
 from sfumato.methods.teachers import pate
 from sfumato.methods.teachers.pate_gan import PATEGAN, VOTES, YES_NO
-from sfumato.methods.teachers.student_discriminator import Judged
+from sfumato.methods.teachers.student_discriminator import StudentDiscriminator
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
-from sfumato.privacy.partitions import PartSum
+from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import crossing
 from tests.made_up import arrays
 from tests.methods.teachers.test_gs_wgan import two_halves
@@ -73,30 +73,36 @@ def test_every_budget_is_met_and_used(epsilon, relation):
 def test_votes_are_yes_or_no_whatever_a_teacher_says(vote):
     said = torch.tensor([[1e30, -1e30, float("nan"), float("inf")], [0.0, 2.0, -2.0, float("-inf")]])
 
-    class Team:
+    class TeacherBlock:
         def scores(self, x, y):
             return said
 
     seeded = torch.Generator().manual_seed(0)
-    rows = PATEGAN(vote=vote, loss="logistic")._votes(Team(), seeded, torch.zeros(4, 1, 8, 8), torch.zeros(4))
+    rows = PATEGAN(vote=vote, loss="logistic")._votes(TeacherBlock(), seeded, torch.zeros(4, 1, 8, 8), torch.zeros(4))
     assert rows.shape == (2, 4, 1) and set(rows.unique().tolist()) <= {0, 1}
     assert rows[0, :, 0].tolist() == [1, 0, 0, 1]
     assert torch.equal(YES_NO.project(rows.flatten(0, 1)), rows.flatten(0, 1))
 
 
 def test_drawn_votes_have_the_probability_of_the_score():
-    class Team:
+    class TeacherBlock:
         def scores(self, x, y):
             return torch.full((4000, 1), 1.0)
 
     method, seeded = PATEGAN(vote="drawn", loss="logistic"), torch.Generator().manual_seed(0)
-    rows = method._votes(Team(), seeded, torch.zeros(1, 1, 8, 8), torch.zeros(1))
+    rows = method._votes(TeacherBlock(), seeded, torch.zeros(1, 1, 8, 8), torch.zeros(1))
     assert rows.float().mean().item() == pytest.approx(torch.sigmoid(torch.tensor(1.0)).item(), abs=0.03)
 
 
 def test_the_student_sees_fake_images_alone():
     # Learning has no other argument: images and labels of fakes, and what was released about them.
-    assert list(inspect.signature(Judged.learn).parameters) == ["self", "images", "labels", "real", "random"]
+    assert list(inspect.signature(StudentDiscriminator.learn).parameters) == [
+        "self",
+        "images",
+        "labels",
+        "real",
+        "random",
+    ]
     _, _, run, _ = learn(PATEGAN(**TINY), None)
     assert run.ledger.complete
 
@@ -145,7 +151,7 @@ def test_teachers_take_real_images_for_real():
         teachers=20, critic_width=4, critic_hidden=16, draws=8, critic_rate=5e-3, vote="drawn", loss="logistic"
     )
     sure = crossing(YES_NO, 1e-3, times=8, held=True)
-    barrier = Barrier(box, box.spec, Ledger(Plan("votes", {}, box.spec, Budget(1.0), {VOTES: sure})))
+    barrier = Barrier(box, box.spec, Odometer(Plan("votes", {}, box.spec, Budget(1.0), {VOTES: sure})))
     teachers = barrier.hold(pate.critics(method, box.spec), 20)
     random, labels = torch.Generator().manual_seed(0), torch.arange(8) % 2
     fakes = torch.rand(8, 1, 8, 8, generator=random)
@@ -154,7 +160,7 @@ def test_teachers_take_real_images_for_real():
     asked = 0.15 * torch.rand(8, 1, 8, 8, generator=random)
     asked[labels == 1, ..., :4] += 0.82
     asked[4:] = fakes[4:]
-    votes = barrier.release(VOTES, PartSum(teachers, method._votes, YES_NO, (1,), 8), asked, labels)[:, 0]
+    votes = barrier.release(VOTES, PartitionSum(teachers, method._votes, YES_NO, (1,), 8), asked, labels)[:, 0]
     assert votes[:4].mean() > votes[4:].mean() + 5 and votes.max() <= 20 and votes.min() >= 0
 
 
@@ -164,11 +170,11 @@ def test_relative_votes_do_not_fall_silent():
     said = torch.randn(50, 12, generator=random)
     shift = torch.tensor([-40.0, 3.0, 900.0])[labels]  # sure of itself, and of each label in its own way
 
-    class Team:
+    class TeacherBlock:
         def scores(self, x, y):
             return said + shift
 
-    rows = PATEGAN()._votes(Team(), random, torch.zeros(12, 1, 8, 8), labels)[..., 0]
+    rows = PATEGAN()._votes(TeacherBlock(), random, torch.zeros(12, 1, 8, 8), labels)[..., 0]
     for label in range(3):
         own = said[:, labels == label]
         assert torch.equal(rows[:, labels == label].bool(), own > own.mean(1, keepdim=True))
@@ -194,7 +200,7 @@ def test_it_learns_with_little_noise():
     box = two_halves()
     plan = PATEGAN(**settings).plan(box.spec, Budget(1000.0))
     run = Run(device="cpu")
-    run.ledger = Ledger(plan)
+    run.ledger = Odometer(plan)
     net = PATEGAN(**settings).learn(Barrier(box, box.spec, run.ledger), run)
     images = net.sample(100, seed=0)
     pixels = images.pixels[:, 0] / 255

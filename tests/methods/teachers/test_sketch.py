@@ -9,7 +9,7 @@ import torch
 
 from sfumato.accounting.budget import Relation
 from sfumato.methods.teachers.sketch import Sketch, hashes
-from sfumato.methods.teachers.votes import TopK
+from sfumato.methods.teachers.votes import TopKSigns
 
 D = 200
 
@@ -19,18 +19,18 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 
 def test_sketching_is_linear():
-    sketch, (a, b) = Sketch(TopK(5), 3, 17), torch.randint(-4, 5, (2, 3, D), generator=seeded())
+    sketch, (a, b) = Sketch(TopKSigns(5), 3, 17), torch.randint(-4, 5, (2, 3, D), generator=seeded())
     assert torch.equal(sketch.fold(None, 2 * a - b, D), 2 * sketch.fold(None, a, D) - sketch.fold(None, b, D))
 
 
 def test_the_sketch_of_a_vote_is_the_sketch_of_its_dense_row():
-    sketch, directions = Sketch(TopK(9), 3, 17), torch.randn(4, 2, D, generator=seeded())
+    sketch, directions = Sketch(TopKSigns(9), 3, 17), torch.randn(4, 2, D, generator=seeded())
     votes = sketch.votes.encode(directions, seeded(1))
     assert torch.equal(sketch.encode(directions, seeded(1)), sketch.fold(None, votes, D))
 
 
 def test_it_is_the_textbook_sum():
-    sketch, row = Sketch(TopK(5), 3, 7), torch.randint(-3, 4, (D,), generator=seeded())
+    sketch, row = Sketch(TopKSigns(5), 3, 7), torch.randint(-3, 4, (D,), generator=seeded())
     buckets, signs = hashes(0, 3, 7, D)
     wanted = torch.zeros(3, 7)
     for r in range(3):
@@ -43,7 +43,7 @@ def test_estimates_are_right_on_average_over_public_seeds():
     row, seeds = torch.randint(-3, 4, (1, D), generator=seeded()), 3000
     total = torch.zeros(1, D)
     for seed in range(seeds):
-        sketch = Sketch(TopK(5), 3, 150, seed=seed)
+        sketch = Sketch(TopKSigns(5), 3, 150, seed=seed)
         total += sketch.decode(sketch.fold(None, row, D), D)
     hashes.cache_clear()
     spread = float(row.float().norm()) / math.sqrt(150)  # of one estimate; the middle one of three has less
@@ -54,7 +54,7 @@ def test_a_sparse_heavy_vector_is_recovered():
     directions = torch.zeros(50, 2, D)
     heavy = torch.tensor([3, 77, 150])
     directions[..., heavy] = torch.tensor([1.0, -1.0, 2.0])
-    sketch = Sketch(TopK(3, stochastic=False), 5, 60, keep=3)
+    sketch = Sketch(TopKSigns(3, stochastic=False), 5, 60, keep=3)
     total = sketch.encode(directions, seeded()).double().sum(0)
     wanted = torch.zeros(2, D, dtype=torch.float64)
     wanted[:, heavy] = torch.tensor([50.0, -50.0, 50.0], dtype=torch.float64)
@@ -66,7 +66,7 @@ def test_a_sparse_heavy_vector_is_recovered():
 
 def test_colliding_votes_are_cut_to_the_bound():
     """All of one teacher's votes in one bucket: sqrt(rows) k, which the ball does not allow."""
-    sketch = Sketch(TopK(20, stochastic=False), 1, 1)
+    sketch = Sketch(TopKSigns(20, stochastic=False), 1, 1)
     _, signs = hashes(0, 1, 1, D)
     rows = sketch.encode(signs.float().view(1, 1, D), seeded())
     bound = sketch.bound(D)
@@ -75,14 +75,14 @@ def test_colliding_votes_are_cut_to_the_bound():
 
 
 def test_a_sketch_is_as_long_as_its_bound_on_average():
-    sketch = Sketch(TopK(30), 5, 100)
+    sketch = Sketch(TopKSigns(30), 5, 100)
     rows = sketch.encode(torch.randn(400, 1, D, generator=seeded()), seeded())
     assert rows.double().square().sum((-1, -2)).mean() == pytest.approx(sketch.bound(D).norm ** 2, rel=0.03)
 
 
 def test_one_teacher_cannot_swap_what_is_released():
     """Two groups of pixels tie, half of the teachers vote for each; one teacher changes sides (privacy.md 2.3)."""
-    sketch, teachers, k = Sketch(TopK(10, stochastic=False), 5, 400, keep=10), 40, 10
+    sketch, teachers, k = Sketch(TopKSigns(10, stochastic=False), 5, 400, keep=10), 40, 10
     directions = torch.zeros(teachers, 1, D)
     directions[: teachers // 2, :, :k] = 1.0
     directions[teachers // 2 :, :, k : 2 * k] = 1.0
@@ -101,10 +101,10 @@ def test_one_teacher_cannot_swap_what_is_released():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Sketch(TopK(2), 4),
-        lambda: Sketch(TopK(2), 0),
-        lambda: Sketch(TopK(2), 3, 0),
-        lambda: Sketch(TopK(2), keep=-1),
+        lambda: Sketch(TopKSigns(2), 4),
+        lambda: Sketch(TopKSigns(2), 0),
+        lambda: Sketch(TopKSigns(2), 3, 0),
+        lambda: Sketch(TopKSigns(2), keep=-1),
     ],
 )
 def test_impossible_settings_are_refused(make):

@@ -14,12 +14,19 @@ from hypothesis.extra import numpy as hnp
 from sfumato.accounting.budget import Relation
 from sfumato.methods.teachers.quantise import Lattice, Levels
 from sfumato.methods.teachers.sketch import Sketch
-from sfumato.methods.teachers.votes import TopK, largest, unit
+from sfumato.methods.teachers.votes import TopKSigns, largest, unit
 
 D = 37
-VOTES = [TopK(5), TopK(5, clip=1e-5), TopK(5, stochastic=False), TopK(9, sparse=False), TopK(1), TopK(100)]
+VOTES = [
+    TopKSigns(5),
+    TopKSigns(5, clip=1e-5),
+    TopKSigns(5, stochastic=False),
+    TopKSigns(9, sparse=False),
+    TopKSigns(1),
+    TopKSigns(100),
+]
 WHOLE = [*VOTES, Levels(3), Levels(4), Levels(255, clip=1.0), Levels(5, rotate=True), Lattice(1.0, 0.1)]
-ALL = [*WHOLE, Sketch(TopK(5), 3, 20), Sketch(TopK(5, sparse=False), 1, 8, keep=4)]
+ALL = [*WHOLE, Sketch(TopKSigns(5), 3, 20), Sketch(TopKSigns(5, sparse=False), 1, 8, keep=4)]
 
 wild = hnp.arrays(np.float32, (2, 3, D), elements=st.floats(allow_nan=True, allow_infinity=True, width=32))
 
@@ -95,17 +102,17 @@ def test_a_teacher_with_nothing_to_say_votes_zero(vote):
 
 def test_ties_do_not_raise_the_number_of_votes_and_zeros_do_not_count():
     tied = torch.ones(2, 2, D)
-    assert (TopK(5).encode(tied, seeded()) != 0).sum(-1).eq(5).all()
+    assert (TopKSigns(5).encode(tied, seeded()) != 0).sum(-1).eq(5).all()
     few = torch.zeros(1, 1, D)
     few[..., :3] = torch.tensor([1e-45, -2.0, 1e30])
-    assert TopK(5, stochastic=False).encode(few, seeded())[0, 0].nonzero().flatten().tolist() == [0, 1, 2]
-    assert TopK(5).encode(few, seeded())[0, 0].nonzero().flatten().tolist() == [0, 1, 2]
+    assert TopKSigns(5, stochastic=False).encode(few, seeded())[0, 0].nonzero().flatten().tolist() == [0, 1, 2]
+    assert TopKSigns(5).encode(few, seeded())[0, 0].nonzero().flatten().tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 def test_the_largest_pixels_vote_by_their_sign(dtype):
     directions = torch.randn(6, 4, D, generator=seeded()).to(dtype)
-    votes = TopK(5, stochastic=False).encode(directions, seeded())
+    votes = TopKSigns(5, stochastic=False).encode(directions, seeded())
     kept = votes != 0
     for row, mask in zip(directions.flatten(0, 1), kept.flatten(0, 1), strict=True):
         assert row[mask].abs().min() >= row[~mask].abs().max() and mask.sum() == 5
@@ -116,7 +123,7 @@ def test_the_largest_pixels_vote_by_their_sign(dtype):
 @pytest.mark.parametrize("sparse", [True, False])
 def test_votes_are_unbiased(clip, sparse):
     draws, direction = 40_000, torch.randn(D, generator=seeded(2))
-    vote = TopK(8, clip=clip, sparse=sparse)
+    vote = TopKSigns(8, clip=clip, sparse=sparse)
     mean = vote.encode(direction.expand(draws, 1, D), seeded()).double().mean((0, 1))
     wanted = unit(direction.clamp(-clip, clip) if clip else direction).double()
     if sparse:
@@ -129,12 +136,14 @@ def test_votes_are_unbiased(clip, sparse):
 
 
 def test_the_sensitivity_is_that_of_lemma_1():
-    assert TopK(200).bound(784).sensitivity(Relation.REPLACE_ONE) == 2 * math.sqrt(200)
-    assert TopK(200, sparse=False).bound(784).sensitivity(Relation.REPLACE_ONE) == 56
-    assert TopK(1000).bound(784) == TopK(784).bound(784)
+    assert TopKSigns(200).bound(784).sensitivity(Relation.REPLACE_ONE) == 2 * math.sqrt(200)
+    assert TopKSigns(200, sparse=False).bound(784).sensitivity(Relation.REPLACE_ONE) == 56
+    assert TopKSigns(1000).bound(784) == TopKSigns(784).bound(784)
 
 
-@pytest.mark.parametrize("make", [lambda: TopK(0), lambda: TopK(2, clip=-1.0), lambda: TopK(2, clip=math.nan)])
+@pytest.mark.parametrize(
+    "make", [lambda: TopKSigns(0), lambda: TopKSigns(2, clip=-1.0), lambda: TopKSigns(2, clip=math.nan)]
+)
 def test_impossible_settings_are_refused(make):
     with pytest.raises(ValueError, match="Expected"):
         make()

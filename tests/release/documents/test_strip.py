@@ -15,7 +15,7 @@ from sfumato import DPMERF, Budget, api
 from sfumato.release import Release, check
 from sfumato.release.documents.pictures import png
 from sfumato.release.files.gate import json_text
-from sfumato.run.preview import Moments, Strip
+from sfumato.run.preview import Preview, Snapshots
 from sfumato.run.progress import Silent
 from tests.release.files.test_verify import _reseal, refused
 
@@ -27,7 +27,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
     def watched(self: DPMERF, barrier: Any, run: Any, public: Any = None) -> Any:
         net = learn(self, barrier, run, public)
-        strip = Strip(run, net, barrier.spec, times=3)
+        strip = Preview(run, net, barrier.spec, times=3)
         for step in range(5):
             strip.look(step, 5, net)
         return net
@@ -88,7 +88,7 @@ def test_facts_in_another_form_are_refused(release: Release, folder: Path, text:
 
 def spoilt(release: Release, **changes: Any) -> Release:
     """The release as a forger would save it, with all documents and hashes made to fit."""
-    moments: Moments = replace(release.moments, **changes)
+    moments: Snapshots = replace(release.moments, **changes)
     return Release(release.generator, release.images, release.statement, release.measurement, moments)
 
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_is_refused(release: Release, tmp_path: Path, changes: di
 
 
 def test_no_words_can_be_added(release: Release, tmp_path: Path) -> None:
-    class Chatty(Moments):
+    class Chatty(Snapshots):
         def facts(self) -> dict[str, Any]:
             return super().facts() | {"note": "hello"}
 
@@ -117,7 +117,7 @@ def test_no_words_can_be_added(release: Release, tmp_path: Path) -> None:
 
 def test_a_run_shows_previews_after_its_checkpoints(tmp_path: Path) -> None:
     from sfumato import Run
-    from sfumato.privacy.odometer import Ledger
+    from sfumato.privacy.odometer import Odometer
     from sfumato.run import checkpoint
     from tests.made_up import plan
     from tests.run.test_preview import SPEC, generator
@@ -129,8 +129,8 @@ def test_a_run_shows_previews_after_its_checkpoints(tmp_path: Path) -> None:
             done = checkpoint.load(tmp_path / "checkpoint.safetensors")["step"]["done"]
             counted.append(done >= strip.steps[-1])
 
-    run = Run(device="cpu", folder=tmp_path, ledger=Ledger(plan()), progress=Told(), every=0.0)
-    strip, net = Strip(run, generator(), SPEC, times=3), generator()
+    run = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan()), progress=Told(), every=0.0)
+    strip, net = Preview(run, generator(), SPEC, times=3), generator()
     for step in run.steps(5, strip=strip):
         strip.look(step, 5, net)
     assert strip.steps == [1, 3, 5] and counted and all(counted)

@@ -15,8 +15,8 @@ from sfumato.accounting.budget import Budget, Relation
 from sfumato.accounting.budget_split import multipliers, parse_split
 from sfumato.accounting.claims import dpaf as by_paper
 from sfumato.engine import label_histogram
-from sfumato.engine.dpsgd import Descent
-from sfumato.engine.generator_dpsgd import Part
+from sfumato.engine.dpsgd import DPSGDConfig
+from sfumato.engine.generator_dpsgd import BudgetShare
 from sfumato.errors import InputError
 from sfumato.methods.gan.dpaf.aggregation import bound_of
 from sfumato.methods.gan.dpaf.discriminator import ACTIVATIONS
@@ -24,7 +24,7 @@ from sfumato.methods.gan.dpaf.first_layers import WAYS
 from sfumato.methods.gan.dpaf.forward_phase import AGGREGATE, CONV1, CONV2, clip_to
 from sfumato.methods.gan.dpaf.layout import Layout
 from sfumato.privacy.plan import Crossing, Plan, crossing, within
-from sfumato.privacy.samplers import Everyone, Poisson
+from sfumato.privacy.samplers import FullBatch, Poisson
 from sfumato.types import DataSpec
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class Sizes:
     batch: int
     rate: float
     steps: int  # of sums
-    second: Descent  # of conv2*
-    first: Descent | None  # of conv1, in the private classifier or in the game
+    second: DPSGDConfig  # of conv2*
+    first: DPSGDConfig | None  # of conv1, in the private classifier or in the game
 
     @classmethod
     def of(cls, method: DPAF, spec: DataSpec) -> Sizes:
@@ -87,8 +87,8 @@ class Sizes:
             raise InputError(f"Expected epochs enough for mu={method.mu} steps, found {steps} with batch={batch}.")
         if method.conv1 == "private" and not spec.conditional:
             raise InputError("Expected two classes or more for conv1=private, found one; take conv1=random.")
-        second = Descent(steps // method.mu, wide, clip_to(method.clip, method.keep, method.signs))
-        classifier = Descent(max(1, int(method.conv1_epochs * spec.records / wide)), wide, clip_to(1.0))
+        second = DPSGDConfig(steps // method.mu, wide, clip_to(method.clip, method.keep, method.signs))
+        classifier = DPSGDConfig(max(1, int(method.conv1_epochs * spec.records / wide)), wide, clip_to(1.0))
         first = {"private": classifier, "game": second}.get(method.conv1)
         return cls(layout, features, batch, batch / spec.records, steps, second, first)
 
@@ -99,7 +99,7 @@ class Sizes:
 
     def makers(self, spec: DataSpec) -> dict[str, Callable[[float], Crossing]]:
         """The crossings by their noise over sensitivity, in the order of the paper's splits."""
-        sampler = Poisson(self.rate) if self.rate < 1 else Everyone()
+        sampler = Poisson(self.rate) if self.rate < 1 else FullBatch()
         first = {CONV1: lambda z: self.first.crossing(spec, z)} if self.first else {}
         return {
             **first,
@@ -114,7 +114,9 @@ def plan(method: DPAF, sizes: Sizes, spec: DataSpec, budget: Budget, deviations:
     base = _proportions(method, makers, budget)
     others = {}
     if method.labels.kind == "private":
-        others = {label_histogram.CROSSING: Part(label_histogram.VOTE, method.labels.fraction or 0).crossing(budget)}
+        others = {
+            label_histogram.CROSSING: BudgetShare(label_histogram.VOTE, method.labels.fraction or 0).crossing(budget)
+        }
 
     def at(scale: float) -> Plan:
         crossings = {**others, **{name: make(scale * base[name]) for name, make in makers.items()}}

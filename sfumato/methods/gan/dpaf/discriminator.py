@@ -98,7 +98,7 @@ class Upper(nn.Module):
         return scores
 
 
-class Classifier(nn.Module):
+class FirstLayersClassifier(nn.Module):
     """conv1 and a head that names the class of an image: what conv1 learns from where it is not left random."""
 
     def __init__(self, conv1: nn.Sequential, maps: int, classes: int) -> None:

@@ -34,13 +34,13 @@ from sfumato.methods.base import Method
 from sfumato.methods.gan.dpaf import allocation, first_layers
 from sfumato.methods.gan.dpaf.allocation import Sizes
 from sfumato.methods.gan.dpaf.discriminator import Lower, Upper
-from sfumato.methods.gan.dpaf.forward_phase import AGGREGATE, Discriminator, Rules, Turn, play
+from sfumato.methods.gan.dpaf.forward_phase import AGGREGATE, Discriminator, DPAFConfig, DPAFStep, play
 from sfumato.methods.gan.dpaf.generator import MirrorGenerator
 from sfumato.methods.gan.dpaf.layout import Layout
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
@@ -112,10 +112,10 @@ class DPAF(Method):
         few = self.at_most(conv1_epochs=1e-6, conv1_steps=2, moves=2, warm=2)
         return few.at_most(width=2, critic_width=2, hidden=8, latent=4)
 
-    def rules(self, sizes: Sizes, spec: DataSpec, weights: list[float] | None, noise: float) -> Rules:
+    def rules(self, sizes: Sizes, spec: DataSpec, weights: list[float] | None, noise: float) -> DPAFConfig:
         """Of the game between generator and discriminator."""
         shares = tuple(weights or [1 / len(spec.classes)] * len(spec.classes)) if self.classwise else (1.0,)
-        return Rules(
+        return DPAFConfig(
             sizes.steps,
             sizes.batch,
             sizes.wide,
@@ -154,7 +154,7 @@ class DPAF(Method):
         players = Players(
             net, critic, Turns(self.critic_steps), rate=self.rate, critic_rate=self.critic_rate, average=self.average
         )
-        turn = Turn(players, rules, self.critic_rate if self.conv1 == "game" else None)
+        turn = DPAFStep(players, rules, self.critic_rate if self.conv1 == "game" else None)
         if self.conv1 == "public":
             first_layers.learn_publicly(critic.lower.conv1, public, spec, run, self.conv1_steps)
         elif self.conv1 == "private":
@@ -165,9 +165,9 @@ class DPAF(Method):
                 before.hand_over()
             first_layers.rehearse(turn, public, spec, run, self.warm, self.warm_generator)
 
-        return play(turn, barrier.release, run, Strip(run, net, spec), before=before, ready=ready)  # the barrier
+        return play(turn, barrier.release, run, Preview(run, net, spec), before=before, ready=ready)  # the barrier
 
-    def _critic(self, spec: DataSpec, layout: Layout, rules: Rules) -> Discriminator:
+    def _critic(self, spec: DataSpec, layout: Layout, rules: DPAFConfig) -> Discriminator:
         classes = len(spec.classes)
         widths = (self.critic_width, self.features)
         lower = Lower(spec.shape, classes, layout, *widths, self.activation)

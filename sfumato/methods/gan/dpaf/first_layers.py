@@ -19,13 +19,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sfumato.engine.dpsgd import Descent
+from sfumato.engine.dpsgd import DPSGDConfig
 from sfumato.engine.generator_dpsgd import seeded
 from sfumato.engine.gradients.per_example import assign
 from sfumato.engine.public_pretrain import known, warm_start
 from sfumato.errors import InputError
-from sfumato.methods.gan.dpaf.discriminator import Classifier
-from sfumato.methods.gan.dpaf.forward_phase import AGGREGATE, CONV1, Ask, Turn
+from sfumato.methods.gan.dpaf.discriminator import FirstLayersClassifier
+from sfumato.methods.gan.dpaf.forward_phase import AGGREGATE, CONV1, Ask, DPAFStep
 from sfumato.privacy.bounds import BoundedSum
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def naming(net: nn.Module, images: Tensor, labels: Tensor, *drawn: Tensor) -> Te
     return F.cross_entropy(net(images).float(), labels, reduction="none")
 
 
-def classifier(conv1: nn.Sequential, classes: int, run: Run) -> Classifier:
+def classifier(conv1: nn.Sequential, classes: int, run: Run) -> FirstLayersClassifier:
     """One whose first layers begin as conv1."""
     first = copy.deepcopy(conv1).requires_grad_(True)
     maps = [layer.out_channels for layer in first if isinstance(layer, nn.Conv2d)][-1]
-    return seeded(run, lambda: Classifier(first, maps, classes))
+    return seeded(run, lambda: FirstLayersClassifier(first, maps, classes))
 
 
 def learn_publicly(conv1: nn.Sequential, public: PublicImages | None, spec: DataSpec, run: Run, steps: int) -> None:
@@ -60,7 +60,7 @@ def learn_publicly(conv1: nn.Sequential, public: PublicImages | None, spec: Data
 class PrivateSteps:
     """DP-SGD of a classifier; after the last step conv1 is a copy of its first layers."""
 
-    def __init__(self, conv1: nn.Sequential, classes: int, run: Run, descent: Descent, rate: float) -> None:
+    def __init__(self, conv1: nn.Sequential, classes: int, run: Run, descent: DPSGDConfig, rate: float) -> None:
         self.conv1 = conv1
         self.descent = descent
         self.steps = descent.steps
@@ -87,7 +87,7 @@ class PrivateSteps:
         self.optimiser.load_state_dict(state["optimiser"])
 
 
-def rehearse(turn: Turn, public: PublicImages | None, spec: DataSpec, run: Run, steps: int, both: bool) -> None:
+def rehearse(turn: DPAFStep, public: PublicImages | None, spec: DataSpec, run: Run, steps: int, both: bool) -> None:
     """The same game on public images, without noise; the generator forgets it again unless `both`."""
     if not steps:
         return
@@ -110,7 +110,7 @@ def rehearse(turn: Turn, public: PublicImages | None, spec: DataSpec, run: Run, 
         players.mover.load_state_dict(before["mover"])
 
 
-def _answers(turn: Turn, public: PublicImages, spec: DataSpec, run: Run) -> Callable[[int], Ask]:
+def _answers(turn: DPAFStep, public: PublicImages, spec: DataSpec, run: Run) -> Callable[[int], Ask]:
     """What a barrier would answer of public images, without noise; they get labels by chance where they have none."""
     pixels, named = known(public, spec)
 

@@ -33,7 +33,7 @@ from sfumato.methods.gan.dpaf.aggregation import aggregate, along, normalised
 from sfumato.methods.gan.dpaf.discriminator import Lower, Upper
 from sfumato.networks.generator import Generator
 from sfumato.privacy.bounds import BoundedSum
-from sfumato.run.preview import Strip
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 
 # the crossings
@@ -48,7 +48,7 @@ Ask = Callable[..., Tensor]  # (crossing, query, *public) -> the released sum
 
 
 @dataclass(frozen=True)
-class Rules:
+class DPAFConfig:
     """The public rules of the game, apart from the networks."""
 
     steps: int  # T
@@ -87,7 +87,7 @@ def clip_to(norm: float, keep: float = 1.0, signs: bool = False) -> Clip:
 class Discriminator(nn.Module):
     """The parts before and behind the sum. Called, it judges each image by itself, or `together` as one sum."""
 
-    def __init__(self, lower: Lower, upper: Upper, rules: Rules, together: bool = False) -> None:
+    def __init__(self, lower: Lower, upper: Upper, rules: DPAFConfig, together: bool = False) -> None:
         super().__init__()
         self.lower = lower
         self.upper = upper
@@ -139,10 +139,10 @@ class Memory:
         self.rows = state["rows"]
 
 
-class Part:
+class LayerUpdate:
     """Lower layers that learn along public slopes: which of a network learn, by which optimiser, and their question."""
 
-    def __init__(self, name: str, net: Lower, rules: Rules, optimiser: torch.optim.Optimizer) -> None:
+    def __init__(self, name: str, net: Lower, rules: DPAFConfig, optimiser: torch.optim.Optimizer) -> None:
         self.name = name
         self.net = net
         self.rules = rules
@@ -172,11 +172,13 @@ class Part:
 class First:
     """conv1 as it learns in the game: in a copy of the lower layers, where it learns and conv2* does not."""
 
-    def __init__(self, lower: Lower, rules: Rules, rate: float) -> None:
+    def __init__(self, lower: Lower, rules: DPAFConfig, rate: float) -> None:
         self.lower = lower
         self.net = copy.deepcopy(lower)
         self.net.requires_grad_(False).conv1.requires_grad_(True)
-        self.part = Part(CONV1, self.net, rules, torch.optim.Adam(self.net.conv1.parameters(), rate, (0.5, 0.999)))
+        self.part = LayerUpdate(
+            CONV1, self.net, rules, torch.optim.Adam(self.net.conv1.parameters(), rate, (0.5, 0.999))
+        )
 
     def push(self, ask: Ask, fakes: Labelled, of_real: Tensor, of_fake: Tensor) -> None:
         """One step, behind the latest conv2*."""
@@ -193,16 +195,16 @@ class First:
         self.part.optimiser.load_state_dict(state["optimiser"])
 
 
-class Turn:
+class DPAFStep:
     """The questions of the game, and one step of it; with `first_rate` conv1 learns in it, too."""
 
-    def __init__(self, players: Players, rules: Rules, first_rate: float | None = None) -> None:
+    def __init__(self, players: Players, rules: DPAFConfig, first_rate: float | None = None) -> None:
         self.players = players
         self.rules = rules
         self.memory = Memory(rules.replay)
         self.critic: Discriminator = players.critic
         self.sums: BoundedSum = aggregate(self.critic.lower, rules.by_class)
-        self.second = Part(CONV2, self.critic.lower, rules, players.judge)
+        self.second = LayerUpdate(CONV2, self.critic.lower, rules, players.judge)
         self.first = First(self.critic.lower, rules, first_rate) if first_rate else None
 
     @property
@@ -273,7 +275,7 @@ class Before(Protocol):
 
 
 def play(
-    turn: Turn, ask: Ask, run: Run, strip: Strip, *, before: Before | None = None, ready: Ready = lambda: None
+    turn: DPAFStep, ask: Ask, run: Run, strip: Preview, *, before: Before | None = None, ready: Ready = lambda: None
 ) -> Generator:
     """All steps, with checkpoints; the finished generator.
 

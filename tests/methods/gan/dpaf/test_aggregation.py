@@ -10,7 +10,7 @@ from sfumato import Relation
 from sfumato.engine.gradients.clipping import TopK
 from sfumato.engine.gradients.per_example import per_example
 from sfumato.methods.gan.dpaf.aggregation import aggregate, along, bound_of, normalised
-from sfumato.methods.gan.dpaf.discriminator import Classifier, Lower, Upper
+from sfumato.methods.gan.dpaf.discriminator import FirstLayersClassifier, Lower, Upper
 from sfumato.methods.gan.dpaf.layout import Layout
 
 SHAPE, CLASSES = (1, 8, 8), 3
@@ -114,7 +114,7 @@ def test_labels_reach_the_features_and_the_judge():
     assert not torch.allclose(normalised(one), normalised(two))
     upper = Upper(SHAPE, CLASSES, Layout(1, 1, 0), 4, 6, 8, told=True)
     assert not torch.allclose(upper(one, torch.zeros(12)), upper(one, torch.ones(12)))
-    assert Classifier(net.conv1, 4, CLASSES)(images).shape == (12, CLASSES)
+    assert FirstLayersClassifier(net.conv1, 4, CLASSES)(images).shape == (12, CLASSES)
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ from sfumato.data.public import PublicImages
 from sfumato.engine.adversarial import Players, Turns
 from sfumato.engine.gradients.per_example import per_example
 from sfumato.methods.gan.dpaf.aggregation import normalised
-from sfumato.methods.gan.dpaf.forward_phase import Memory, Turn
+from sfumato.methods.gan.dpaf.forward_phase import DPAFStep, Memory
 from sfumato.methods.gan.dpaf.generator import smoothed
 from sfumato.methods.gan.dpaf.printed import STAMP, Printed, _Game, printed
 from sfumato.networks import MirrorGenerator, load_generator
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.odometer import Ledger
+from sfumato.privacy.odometer import Odometer
 from sfumato.types import Images
 from tests.cli.test_cli import call
 from tests.made_up import arrays
@@ -35,7 +35,7 @@ SMALL = DataSpec("arrays", 60, (1, 8, 8), ("0", "1", "2"))
 
 def learn(method, data, spec, budget, public=None):
     plan = method.plan(spec, budget)
-    ledger = Ledger(plan)
+    ledger = Odometer(plan)
     return method.learn(Barrier(data, spec, ledger), Run(device="cpu"), public), ledger
 
 
@@ -159,7 +159,7 @@ def test_without_data_conv1_stays_as_it_was_drawn_and_conv2_moves():
                 seen.append({k: v.clone() for k, v in query.net.state_dict().items()})
             return super().release(name, query, *public)
 
-    method.learn(Look(None, SMALL, Ledger(plan)), Run(device="cpu"))
+    method.learn(Look(None, SMALL, Odometer(plan)), Run(device="cpu"))
     moved = {k for k in seen[0] if not torch.equal(seen[0][k], seen[-1][k])}
     assert len(seen) == 3 and moved == {k for k in seen[0] if k.startswith("conv2")}
 
@@ -175,7 +175,7 @@ def test_in_the_game_conv1_learns_from_a_sample_and_noise_of_its_own():
             asked.append((name, {k: v.clone() for k, v in query.net.state_dict().items()} if name == "conv1" else {}))
             return super().release(name, query, *public)
 
-    method.learn(Look(None, SMALL, Ledger(plan)), Run(device="cpu"))
+    method.learn(Look(None, SMALL, Odometer(plan)), Run(device="cpu"))
     seen = [weights for name, weights in asked if name == "conv1"]
     moved = {k for k in seen[0] if not torch.equal(seen[0][k], seen[-1][k])}
     assert len(seen) == 3 and moved == set(seen[0])  # its own layers, and conv2* as it is by then
@@ -270,7 +270,7 @@ def test_what_matching_costs_is_a_mean_over_pairs_of_different_images():
     torch.manual_seed(0)
     critic = method._critic(SMALL, method.sizes(SMALL).layout, rules)
     net = MirrorGenerator(SMALL.shape, SMALL.classes, 4, 2, method.sizes(SMALL).layout.depth)
-    turn = Turn(Players(net, critic, Turns(1), rate=1e-3, critic_rate=1e-3), rules)
+    turn = DPAFStep(Players(net, critic, Turns(1), rate=1e-3, critic_rate=1e-3), rules)
     images, labels = torch.rand(6, 1, 8, 8), torch.arange(6) % 3
     target = torch.randn(1, *critic.lower.shape)
     turn.memory.add(target)
