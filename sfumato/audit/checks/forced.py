@@ -51,7 +51,7 @@ def forced() -> Iterator[None]:
             "sfumato.engine.gradients.per_example.ROOM": 1,  # rows that are formed come one by one
             "sfumato.privacy.block_store._free": lambda device: 0.0,
             "sfumato.engine.gradients.ghost.gram": lambda sizes: not usual(sizes),
-            "sfumato.privacy.partitions.Parts._open": lambda parts, key, block: opening(parts, key, min(block, BLOCK)),
+            "sfumato.privacy.partitions.Partitions._open": lambda parts, key, block: opening(parts, key, min(block, BLOCK)),
             "sfumato.audit.recording.recording_barrier.RANKS": _Two,
         }.items():
             stack.enter_context(patch(what, how))
