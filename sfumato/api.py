@@ -245,28 +245,37 @@ def budget_of(
 
 
 def methods() -> list[dict[str, Any]]:
-    """The method table, with each method's settings and defaults."""
-    from sfumato.methods import RELEASABLE, TABLE, load_class
+    """The methods, each with what it says of itself and its settings."""
+    from sfumato.methods import find, names
 
-    return [
-        {
-            "name": row.name,
-            "site": row.site.name,
-            "barrier": str(row.site),
-            "family": row.family,
-            "paper": row.paper,
-            "framework": row.framework,
-            "axes": list(row.axes),
-            "relations": list(row.relations),
-            "sensitivity": row.sensitivity,
-            "releasable": RELEASABLE[row.site][0],
-            "attacker_sees": RELEASABLE[row.site][1],
-            "public_data": row.public_data,
-            "status": row.status,
-            "settings": load_class(row)().settings(),
-        }
-        for row in TABLE
-    ]
+    return [describe_method(find(name)) for name in names()]
+
+
+def describe_method(cls: type[Method]) -> dict[str, Any]:
+    """What a method says of itself; settings with their defaults, ranges and descriptions."""
+    from sfumato.methods import RELEASABLE
+    from sfumato.methods.settings import declared
+
+    releasable, attacker = RELEASABLE[cls.site]
+    return {
+        "name": cls.name,
+        "site": cls.site.name,
+        "barrier": str(cls.site),
+        "family": cls.family,
+        "paper": cls.paper,
+        "framework": cls.framework,
+        "axes": list(cls.axes),
+        "relations": list(cls.relations),
+        "sensitivity": cls.sensitivity,
+        "releasable": releasable,
+        "attacker_sees": attacker,
+        "public_data": cls.public_data,
+        "status": cls.status,
+        "settings": cls().settings(),
+        "about": {
+            name: {"about": s.about, "range": s.range(), "unit": s.unit} for name, s in declared(cls).items()
+        },
+    }
 
 
 def recipes(name: str | None = None) -> list[dict[str, Any]]:
@@ -281,10 +290,10 @@ def make_method(
 ) -> Method:
     """A method by its name, with `--set field=value` settings as text and a `--labels` option."""
     from sfumato.data.labels import parse_labels
-    from sfumato.methods import find, load_class
+    from sfumato.methods import find
     from sfumato.methods.settings import parse
 
-    cls = load_class(find(name))
+    cls = find(name)
     given = parse(cls, settings or {})
     if labels is not None:
         given["labels"] = parse_labels(labels, classes)
@@ -332,10 +341,10 @@ def state(
     tuning: str | None = None,
 ) -> dict[str, Any]:
     """The privacy statement of a plan that was carried out, after the audit that `audit_first` tells of."""
-    from sfumato.methods import find, load_class
+    from sfumato.methods import find
     from sfumato.release import make_statement
 
-    cls = load_class(find(plan.method))
+    cls = find(plan.method)
     tuning = tuning or (DEFAULTS if cls().settings() == dict(plan.settings) else CHOSEN)
     released = ["synthetic images", "generator weights", "sample grids on the way", "label shares"]
     released += ["the noisy measurement"] * bool(cls.measured)
@@ -410,10 +419,10 @@ def _rebuilt(
     made: dict[str, Any], labels: dict[str, Any], changes: Mapping[str, str], folder: str | Path
 ) -> tuple[Method, DataSpec, Budget]:
     from sfumato.data.labels import LabelPrior
-    from sfumato.methods import find, load_class
+    from sfumato.methods import find
     from sfumato.methods.settings import parse
 
-    cls = load_class(find(made["method"]))
+    cls = find(made["method"])
     if fixed := sorted(set(changes) & set(cls.measured)):
         raise InputError(f"The measurement in {folder} fixes {', '.join(fixed)}; leave it out of --set.")
     weights = labels["weights"] and tuple(labels["weights"])

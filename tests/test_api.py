@@ -26,14 +26,6 @@ TINY = {"features": 40, "steps": 4, "batch": 4, "latent": 4, "width": 8}
 SHARED = Path(sfumato.__file__).parents[2] / "shared" / "data"
 
 
-def test_fit_is_sugar_over_synthesize():
-    release = DPMERF(epsilon=3, **TINY).fit(arrays(), count=9)
-    assert len(release.images) == 9 and len(release.sample(5).labels) == 5
-    assert release.statement["guarantee"]["epsilon"] == pytest.approx(3.0, abs=1e-6)
-    with pytest.raises(ValueError, match="epsilon"):
-        DPMERF().fit(arrays())
-
-
 def test_a_release_reads_back_in_a_new_process(tmp_path):
     synthesize(DPMERF(**TINY), arrays(), Budget(2.0), count=9, out=tmp_path / "release")
     place = str(tmp_path / "release")

@@ -16,7 +16,7 @@ import pytest
 from sfumato import Budget, Relation
 from sfumato.audit.recording import recording_barrier
 from sfumato.errors import SfumatoError
-from sfumato.methods import TABLE, Method, find, load_class
+from sfumato.methods import Method, find, names
 from sfumato.recipes import CLASSIFIERS, RECIPES
 from tests.made_up import arrays
 from tests.methods.test_contract import TINY, make, planned, taped
@@ -83,7 +83,7 @@ def way(name: str) -> Method:
     """The tiny method of a name, or of a way."""
     if name not in WAYS:
         return make(name)
-    return load_class(find("datalens" if name == "kernel-votes" else name.split()[0]))(**WAYS[name])
+    return find("datalens" if name == "kernel-votes" else name.split()[0])(**WAYS[name])
 
 
 def run_of(name: str) -> dict[str, object]:
@@ -119,7 +119,7 @@ def test_a_plan_is_as_it_was(name, epsilon, relation):
         assert now[key] == pytest.approx(value, rel=1e-9), key
 
 
-@pytest.mark.parametrize("name", [*(row.name for row in TABLE), *WAYS])
+@pytest.mark.parametrize("name", [*names(), *WAYS])
 def test_a_tiny_run_is_as_it_was(name):
     before, now = stored("runs")[name], run_of(name)
     assert np.abs(np.subtract(before["pixels"], now["pixels"])).max() <= PIXELS
@@ -130,7 +130,7 @@ def test_a_tiny_run_is_as_it_was(name):
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
-    runs = {name: run_of(name) for name in (*(row.name for row in TABLE), *WAYS)}
+    runs = {name: run_of(name) for name in (*names(), *WAYS)}
     (FOLDER / "runs.json").write_text(json.dumps(runs))
     if sys.argv[1:] != ["runs"]:
         with get_context("spawn").Pool(2) as pool:

@@ -11,6 +11,7 @@ from torch.nn.functional import one_hot
 
 from sfumato.data.labels import LabelPrior
 from sfumato.privacy.bounds import BoundedSum, IntegerBound
+from sfumato.privacy.plan import BudgetShare
 
 if TYPE_CHECKING:
     from sfumato.privacy.barrier import Barrier
@@ -20,15 +21,15 @@ VOTE = IntegerBound(1, low=0)
 CROSSING = "labels"
 
 
-def split(prior: LabelPrior) -> tuple[float, float | None]:
-    """Factors on the noise of the main crossing and of the label histogram.
+def fraction(prior: LabelPrior) -> float | None:
+    """The share of the budget, in squared mu, that a private histogram takes."""
+    return prior.fraction if prior.kind == "private" else None
 
-    The squared signal-to-noise ratios add up to that of one crossing, shared as the prior's fraction says.
-    """
-    if prior.kind != "private":
-        return 1.0, None
-    assert prior.fraction is not None
-    return (1 - prior.fraction) ** -0.5, prior.fraction**-0.5
+
+def share(prior: LabelPrior) -> dict[str, BudgetShare]:
+    """The crossing of the histogram, where labels are private."""
+    part = fraction(prior)
+    return {} if part is None else {CROSSING: BudgetShare(VOTE, part)}
 
 
 def describe(prior: LabelPrior) -> Mapping[str, Any]:

@@ -1,21 +1,24 @@
-"""What every method is: public settings, a plan from the public spec, and learning through the barrier."""
+"""What every method is: public settings, crossings from the public spec, and learning through the barrier."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sfumato.accounting.budget import Budget
+from sfumato.accounting.calibrate import noise_within
 from sfumato.data.labels import LabelPrior
+from sfumato.engine import label_histogram
+from sfumato.methods.settings import refuse_outside
+from sfumato.privacy.plan import BudgetShare, Crossing, Plan, events_of
+from sfumato.types import Site
 
 if TYPE_CHECKING:
-    from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
     from sfumato.networks.generator import Generator
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.plan import Plan
-    from sfumato.release import Release
     from sfumato.run.run import Run
     from sfumato.types import DataSpec
 
@@ -24,27 +27,96 @@ if TYPE_CHECKING:
 class Method(ABC):
     """A frozen dataclass of public settings. Data come only through a barrier; nothing is kept between calls.
 
-    `epsilon` and `delta` are sugar for `fit`; everything else takes a Budget.
+    A method says what it is (the class variables), what it asks (`crossings`), and how it learns (`learn`). The noise
+    is found, the label histogram added and the plan put together here.
     """
 
     labels: LabelPrior = LabelPrior("uniform")
-    epsilon: float | None = None
-    delta: float = 1e-5
 
     name: ClassVar[str]
+    site: ClassVar[Site]
+    family: ClassVar[str]
+    paper: ClassVar[str]  # authors, title, venue
+    framework: ClassVar[str]  # Gaussian mechanism, DP-SGD or PATE
+    # Of the survey's figure 2: density, critic, objective (distribution-wise or point-wise; tractable or approximate).
+    axes: ClassVar[tuple[str, str, str, str]]
+    public_data: ClassVar[str] = "not used"  # or "optional", "needed"
+    status: ClassVar[str] = "sound"
+    relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace-one")
+    sensitivity: ClassVar[str] = "global"
+    deviations: ClassVar[tuple[str, ...]] = ()  # from the paper, each with its reason
     measured: ClassVar[tuple[str, ...]] = ()  # settings that fix what was measured; a refit cannot change them
     audit_side: ClassVar[int] = 16  # pixels of a side of the made-up images that `synthesize` audits on, at most
     stand_ins: ClassVar[tuple[str, ...]] = ()  # settings that name a public network, for which `small` takes another
 
+    def __post_init__(self) -> None:
+        refuse_outside(self)
+        for sentence in self.contradictions():
+            raise ValueError(sentence)
+
     @abstractmethod
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        """Every crossing, calibrated to `budget`, from public facts alone."""
+    def crossings(self, spec: DataSpec, z: float) -> Mapping[str, Crossing]:
+        """Every crossing at noise scale `z`, which all of their noise is proportional to; from public facts alone."""
 
     @abstractmethod
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         """Train a generator; whatever depends on private data comes out of `barrier.release`."""
 
-    def small(self) -> Method:
+    def contradictions(self) -> Iterable[str]:
+        """Sentences about settings that do not go together; limits of a single one are declared with its field."""
+        return ()
+
+    def shares(self, spec: DataSpec) -> Mapping[str, BudgetShare]:
+        """Crossings that take a fixed share of the budget before the noise of the others is found."""
+        return {}
+
+    def proportions(self, spec: DataSpec, budget: Budget) -> Mapping[str, float]:
+        """Factors on the noise of single crossings; 1 where nothing is said."""
+        return {}
+
+    def facts(self, plan: Plan) -> Mapping[str, Any]:
+        """More public numbers for the reader of a plan and for `learn`."""
+        return {}
+
+    def claim(self, plan: Plan) -> Mapping[str, Any]:
+        """What the paper's own formula says of this plan, for comparison alone."""
+        return {}
+
+    def warnings(self, plan: Plan) -> Iterable[str]:
+        """What a custodian should know before anything is spent."""
+        return ()
+
+    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
+        """Every crossing, with the least noise that `budget` allows, from public facts alone."""
+        rest = 1 - (label_histogram.fraction(self.labels) or 0.0)
+        first = {name: replace(part, share=part.share * rest) for name, part in self.shares(spec).items()}
+        first |= label_histogram.share(self.labels)
+        taken = {name: part.crossing(budget) for name, part in first.items()}
+        plan = Plan(
+            self.name,
+            self.settings(),
+            spec,
+            budget,
+            {**taken, **self.calibrated(spec, budget, taken)},
+            labels=label_histogram.describe(self.labels),
+            deviations=self.deviations,
+        )
+        plan = replace(plan, facts=self.facts(plan))
+        return replace(plan, paper=self.claim(plan), warnings=(*self.warnings(plan), *plan.large_delta()))
+
+    def calibrated(self, spec: DataSpec, budget: Budget, taken: Mapping[str, Crossing]) -> Mapping[str, Crossing]:
+        """The crossings with the least noise that is within `budget` beside those that are `taken`."""
+        factors = self.proportions(spec, budget)
+
+        def at(z: float) -> dict[str, Crossing]:
+            return {name: c.scaled(factors.get(name, 1.0)) for name, c in self.crossings(spec, z).items()}
+
+        def events(z: float) -> list[Any]:
+            return events_of({**taken, **at(z)}, budget.relation)
+
+        return at(noise_within(events, budget.epsilon, budget.delta))
+
+    def small(self) -> Self:
         """The same method at a size that an audit runs in seconds: sizes may shrink, and nothing else may change."""
         return self
 
@@ -53,14 +125,5 @@ class Method(ABC):
         return replace(self, **{name: min(getattr(self, name), most) for name, most in sizes.items()})
 
     def settings(self) -> dict[str, Any]:
-        """The public settings that define this method, without the sugar."""
-        shared = {f.name for f in fields(Method)}
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in shared}
-
-    def fit(self, data: PrivateImages | Any, **options: Any) -> Release:
-        """Synthesize under this method's own epsilon and delta; `data` is anything `sfumato.load` takes."""
-        from sfumato.api import synthesize
-
-        if self.epsilon is None:
-            raise ValueError(f"Expected {type(self).__name__}(epsilon=...) before fit.")
-        return synthesize(self, data, Budget(self.epsilon, self.delta), **options)
+        """The public settings that define this method."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "labels"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
@@ -11,6 +12,7 @@ from sfumato.accounting import accountant
 from sfumato.accounting.budget import Budget, Relation
 from sfumato.accounting.calibrate import noise_within
 from sfumato.accounting.events import AnyEvent, Event, Selected
+from sfumato.accounting.gaussian import mu_of
 from sfumato.accounting.selection import Runs
 from sfumato.accounting.two_parts import two_parts
 from sfumato.privacy.bounds import AnyBound, Bound
@@ -56,6 +58,12 @@ class Crossing:
         )
         moves = self.held and relation is Relation.REPLACE_ONE and planned is Relation.ADD_REMOVE
         return two_parts(event) if moves else event
+
+    def scaled(self, factor: float) -> Crossing:
+        """With so many times the noise."""
+        if factor == 1:
+            return self
+        return replace(self, mechanism=mechanism_for(self.bound, self.mechanism.multiplier * factor))
 
     def to_json(self, relation: Relation) -> dict[str, Any]:
         """Absolute numbers; `multiplier` is sigma / sensitivity."""
@@ -139,6 +147,13 @@ class Plan:
         deltas = sorted({*CURVE_DELTAS, self.budget.delta, self.data.records**-1.1}, reverse=True)
         return [[d, profile.epsilon(d)] for d in deltas if 0 < d < 1]
 
+    def large_delta(self) -> tuple[str, ...]:
+        """A warning of a delta that would allow a record in so many to be published."""
+        if self.budget.delta <= 1 / self.data.records:
+            return ()
+        found = f"delta={self.budget.delta:g} is above 1/{self.data.records}, one over the number of units; take less."
+        return (found,)
+
     def to_json(self) -> dict[str, Any]:
         """Everything about the plan; all of it public."""
         spec = self.data
@@ -174,6 +189,26 @@ class Plan:
 def _rebuilt(values: dict[str, Any]) -> Plan:
     """As another process takes it."""
     return Plan(**values)
+
+
+def events_of(crossings: Mapping[str, Crossing], relation: Relation) -> list[AnyEvent]:
+    """What the accountant sees of crossings that are made under `relation`."""
+    return [c.event(relation, planned=relation) for c in crossings.values()]
+
+
+@dataclass(frozen=True)
+class BudgetShare:
+    """A crossing that takes a fixed share of the budget, counted in squared mu."""
+
+    bound: AnyBound
+    share: float
+    times: int = 1
+
+    def crossing(self, budget: Budget) -> Crossing:
+        """With the noise at which all its uses have mu^2 = share * mu(budget)^2."""
+        mu = math.sqrt(self.share) * mu_of(budget.epsilon, budget.delta)
+        sigma = self.bound.sensitivity(budget.relation) * math.sqrt(self.times) / mu
+        return crossing(self.bound, sigma / self.bound.norm, times=self.times)
 
 
 def within(budget: Budget, make_plan: Callable[[float], Plan]) -> Plan:

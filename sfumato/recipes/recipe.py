@@ -42,9 +42,9 @@ class Recipe:
 
     def make(self, **changes: Any) -> Method:
         """The method, with changes to its settings."""
-        from sfumato.methods import find, load_class
+        from sfumato.methods import find
 
-        return load_class(find(self.method))(**{**self.settings, **changes})
+        return find(self.method)(**{**self.settings, **changes})
 
     def budget(self) -> Budget:
         """The budget."""

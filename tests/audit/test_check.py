@@ -16,7 +16,7 @@ from sfumato.audit.checks.sizes import shrunk
 from sfumato.data.labels import LabelPrior
 from sfumato.errors import AuditFailed
 from sfumato.flow.request import made_up
-from sfumato.methods import TABLE, find, load_class
+from sfumato.methods import find, names
 from sfumato.networks import ConvGenerator
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, Plan, crossing, within
@@ -137,20 +137,20 @@ def test_too_little_noise_shows_at_every_level():
 # One case of each method by default, of every kind in turn; all of them in the long run.
 CASES = [
     pytest.param(
-        row,
+        name,
         labels,
         relation,
-        id=f"{row.name}-{labels.kind}-{relation}",
+        id=f"{name}-{labels.kind}-{relation}",
         marks=[] if case == i % 4 else [pytest.mark.slow],
     )
-    for i, row in enumerate(TABLE)
+    for i, name in enumerate(names())
     for case, (labels, relation) in enumerate(product(PRIORS, Relation))
 ]
 
 
 @pytest.mark.parametrize(("row", "labels", "relation"), CASES)
 def test_every_method_passes_under_either_relation(row, labels, relation):
-    method, budget, spec = load_class(row)(labels=labels), Budget(4.0, relation=relation), made_up()
+    method, budget, spec = find(name)(labels=labels), Budget(4.0, relation=relation), made_up()
     side = min(method.audit_side, spec.shape[1])
     report = check(method, spec=replace(spec, shape=(1, side, side)), budget=budget, level=1, draws=20_000)
     assert report.verdict == "pass", report.failed
@@ -164,7 +164,7 @@ def test_persons_are_the_unit_that_is_changed():
 
 
 def test_level0_is_small_for_real_shapes(monkeypatch):
-    method, spec = load_class(TABLE[0])(), DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
+    method, spec = find(names()[0])(), DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
     units, crossings = watched_work(monkeypatch, method, spec, Budget(1.0))
     assert 1 <= units <= 200 and 1 <= crossings <= 100  # whatever the number of records
 
@@ -244,23 +244,23 @@ def test_a_public_network_may_have_a_stand_in_which_is_told():
     assert report.verdict == "pass" and "not looked at: way=gram in place of ghost" in row(report, "small size").detail
 
 
-@pytest.mark.parametrize("found", TABLE, ids=lambda found: found.name)
+@pytest.mark.parametrize("found", names())
 def test_every_method_is_audited_as_it_is(found):
-    made = load_class(found)()
+    made = find(found)()
     assert shrunk(made, made.small()).ok
     if "bfloat16" in made.settings():
         assert replace(made, bfloat16=True).small().bfloat16
 
 
 def test_a_limit_that_cannot_be_reached_is_told():
-    method = load_class(find("datalens"))()
+    method = find("datalens")()
     few = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
     assert "no limit to 64 is seen" in row(check(method, spec=few), "settings at work").detail
 
 
 def test_a_method_that_would_sample_a_larger_set_is_told():
     few = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
-    assert "no sampling is seen" in row(check(load_class(find("ndpdc"))(), spec=few), "settings at work").detail
+    assert "no sampling is seen" in row(check(find("ndpdc")(), spec=few), "settings at work").detail
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +301,7 @@ def test_a_report_says_where_it_was_computed():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("found", TABLE, ids=lambda found: found.name)
+@pytest.mark.parametrize("found", names())
 def test_every_method_passes_on_a_gpu_too(found):
-    report = check(load_class(found)(), spec=made_up(), level=2, draws=5000, runs=200, device="cuda")
+    report = check(find(found)(), spec=made_up(), level=2, draws=5000, runs=200, device="cuda")
     assert report.verdict == "pass" and report.device.startswith("cuda"), report.failed

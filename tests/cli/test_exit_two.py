@@ -25,7 +25,7 @@ from sfumato.evaluate.publish import publish_accuracy
 from sfumato.evaluate.stacked import Schedule
 from sfumato.flow.rehearsal import Stage
 from sfumato.ledger.reservation import Charge
-from sfumato.methods import TABLE, Method, load_class
+from sfumato.methods import Method, find, names
 from sfumato.privacy.barrier import Barrier
 from tests.cli.test_cli import call
 from tests.methods.test_contract import TINY
@@ -239,13 +239,13 @@ def test_what_does_not_go_together_spends_nothing(places, words):
 
 
 def settings() -> Iterator[tuple[str, str]]:
-    for row in TABLE:
+    for name in names():
         shared = {f.name for f in fields(Method)}
         free = {"prompt"}  # any words will do
-        yield from ((row.name, f.name) for f in fields(load_class(row)) if f.name not in shared | free)
+        yield from ((name, f.name) for f in fields(find(name)) if f.name not in shared | free)
 
 
-@pytest.mark.parametrize("method", [row.name for row in TABLE])
+@pytest.mark.parametrize("method", names())
 def test_a_wrong_setting_of_any_method_spends_nothing(places, method):
     start = ("synthesize", places.data, "--method", method, "--epsilon", "1", "--device", "cpu", "--out", "new")
     for name, field in settings():
@@ -305,7 +305,7 @@ def short_of_memory(*_: object) -> Any:
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 TiB")
 
 
-@pytest.mark.parametrize("method", [row.name for row in TABLE])
+@pytest.mark.parametrize("method", names())
 def test_too_little_memory_for_any_method_spends_nothing(places, unaudited, monkeypatch, method):
     monkeypatch.setattr(Barrier, "release", short_of_memory)
     assert "lower --microbatch" in nothing_spent(*tiny(method, places))

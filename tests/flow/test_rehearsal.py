@@ -14,7 +14,7 @@ from sfumato.data.labels import LabelPrior
 from sfumato.data.private import Records
 from sfumato.data.public import PublicImages
 from sfumato.flow.rehearsal import RECORDS, Rehearsing, Stage, rehearse, trying
-from sfumato.methods import TABLE, find, load_class
+from sfumato.methods import find, names
 from sfumato.networks.generator import BATCHES
 from sfumato.privacy.barrier import Barrier
 from sfumato.types import Images
@@ -25,12 +25,12 @@ SPEC = DataSpec("arrays", 60, (1, 8, 8), ("0", "1", "2"))
 
 
 # By person one method of each kind of query is enough.
-CASES = [(row.name, Unit.RECORD) for row in TABLE] + [(name, Unit.PERSON) for name in ("dp-merf", "datalens", "dpdm")]
+CASES = [(name, Unit.RECORD) for name in names()] + [(name, Unit.PERSON) for name in ("dp-merf", "datalens", "dpdm")]
 
 
 @pytest.mark.parametrize(("name", "unit"), CASES)
 def test_every_method_can_be_rehearsed_and_every_crossing_is_tried(name, unit):
-    method = load_class(find(name))(**TINY[name], labels=LabelPrior("private", fraction=0.3))
+    method = find(name)(**TINY[name], labels=LabelPrior("private", fraction=0.3))
     spec = replace(SPEC, unit=unit)
     plan, seen = make_plan(method, spec, Budget(2.0, unit=unit)), []
 
@@ -58,14 +58,14 @@ def test_loops_are_cut_short_but_for_the_beginnings_of_their_stages():
 
 
 def test_private_first_layers_and_the_game_after_them_are_both_tried():
-    method = load_class(find("dpaf"))(**TINY["dpaf"], conv1="private")
+    method = find("dpaf")(**TINY["dpaf"], conv1="private")
     plan, tried = make_plan(method, SPEC, Budget(4.0)), []
     rehearse(method, plan, Run(device="cpu"), after=lambda stage, *_: tried.append(dict(stage.ledger.used)))
     assert all(tried[0].values()) and set(tried[0]) == set(plan.crossings)
 
 
 def test_records_are_worked_on_although_a_sampler_would_hardly_draw_one(monkeypatch):
-    method, read, rows = load_class(find("dpdm"))(**TINY["dpdm"]), Records.read, []
+    method, read, rows = find("dpdm")(**TINY["dpdm"]), Records.read, []
     plan = make_plan(replace(method, draft=0.0), replace(SPEC, records=1_000_000), Budget(2.0))
     monkeypatch.setattr(Records, "read", lambda self, drawn: rows.append(len(drawn)) or read(self, drawn))
     rehearse(replace(method, draft=0.0), plan, Run(device="cpu"))
@@ -74,7 +74,7 @@ def test_records_are_worked_on_although_a_sampler_would_hardly_draw_one(monkeypa
 
 def test_public_data_reach_the_rehearsal():
     images = Images(np.zeros((9, 1, 6, 6), np.uint8), np.arange(9) % 3, SPEC.classes)
-    method = load_class(find("dpdm"))(**TINY["dpdm"])
+    method = find("dpdm")(**TINY["dpdm"])
     with pytest.raises(InputError, match="public images of 1x8x8"):
         rehearsed(
             replace(method, draft=0.0),

@@ -13,7 +13,7 @@ import torch
 from sfumato import Budget, DataSpec, OverBudget, Relation, Run, load
 from sfumato.data.labels import LabelPrior
 from sfumato.errors import Interrupted
-from sfumato.methods import TABLE, find, load_class
+from sfumato.methods import find, names
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.odometer import Odometer
 from sfumato.run.progress import Recorder
@@ -138,12 +138,12 @@ VARIANTS = {
 # Declared shares take the way of uniform ones; one method has them in the default run, all of them in the slow one.
 CASES = [
     pytest.param(
-        row.name,
+        name,
         kind,
-        id=f"{row.name}-{kind}",
-        marks=[pytest.mark.slow] if kind == "declared" and row.name != "dp-merf" else [],
+        id=f"{name}-{kind}",
+        marks=[pytest.mark.slow] if kind == "declared" and name != "dp-merf" else [],
     )
-    for row in TABLE
+    for name in names()
     for kind in VARIANTS
 ]
 SPEC = DataSpec("arrays", 60, (1, 8, 8), ("0", "1", "2"))
@@ -151,7 +151,7 @@ BUDGET = Budget(2.0)
 
 
 def make(name, kind="uniform"):
-    return load_class(find(name))(**TINY[name], labels=VARIANTS[kind])
+    return find(name)(**TINY[name], labels=VARIANTS[kind])
 
 
 class Taped:
@@ -200,7 +200,7 @@ def taped(method):
 
 
 def test_every_method_has_a_tiny_setting():
-    assert set(TINY) == {row.name for row in TABLE}
+    assert set(TINY) == set(names())
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -300,7 +300,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name, kind, stop, tmp_path):
         assert torch.equal(a, b), key
 
 
-@pytest.mark.parametrize("name", [row.name for row in TABLE])
+@pytest.mark.parametrize("name", names())
 def test_the_user_seed_decides_public_randomness(name):
     method = make(name)
 
@@ -313,7 +313,7 @@ def test_the_user_seed_decides_public_randomness(name):
     assert any(not torch.equal(one[k], other[k]) for k in one)
 
 
-@pytest.mark.parametrize("name", [row.name for row in TABLE])
+@pytest.mark.parametrize("name", names())
 def test_an_image_does_not_depend_on_its_batch(name):
     net = learn(make(name), None)[0]
     z, labels = torch.randn(9, net.latent), torch.arange(9) % 3

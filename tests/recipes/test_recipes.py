@@ -11,7 +11,6 @@ import pytest
 from sfumato import InputError, api
 from sfumato.accounting.claims import datalens_queries
 from sfumato.methods import find as find_method
-from sfumato.methods import load_class
 from sfumato.recipes import FAMILIES, KINDS, RECIPES, TABLES, Recipe, find
 from sfumato.recipes.datalens import EPSILONS, SETS
 
@@ -39,7 +38,7 @@ def one_of_each_table():
 @pytest.mark.parametrize("recipe", list(one_of_each_table()))
 def test_every_recipe_makes_a_plan_within_its_budget(recipe):
     method = recipe.make()
-    assert set(recipe.settings) <= set(load_class(find_method(recipe.method))().settings())
+    assert set(recipe.settings) <= set(find_method(recipe.method)().settings())
     assert all(getattr(method, field) == value for field, value in recipe.settings.items())
     assert all(type(value) is type(method.settings()[field]) for field, value in recipe.settings.items())
     plan = method.plan(recipe.spec(), recipe.budget())

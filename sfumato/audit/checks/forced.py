@@ -38,6 +38,10 @@ DRAWS = 3000  # of noise on a device, each with a key of its own
 WIDE = (40, 50)  # of an answer that looks at the noise of a device
 
 
+def _open_few(opening: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda parts, key, block: opening(parts, key, min(block, BLOCK))
+
+
 @contextmanager
 def forced() -> Iterator[None]:
     """All of them at once, but for the noise."""
@@ -51,7 +55,7 @@ def forced() -> Iterator[None]:
             "sfumato.engine.gradients.per_example.ROOM": 1,  # rows that are formed come one by one
             "sfumato.privacy.block_store._free": lambda device: 0.0,
             "sfumato.engine.gradients.ghost.gram": lambda sizes: not usual(sizes),
-            "sfumato.privacy.partitions.Partitions._open": lambda parts, key, block: opening(parts, key, min(block, BLOCK)),
+            "sfumato.privacy.partitions.Partitions._open": _open_few(opening),
             "sfumato.audit.recording.recording_barrier.RANKS": _Two,
         }.items():
             stack.enter_context(patch(what, how))

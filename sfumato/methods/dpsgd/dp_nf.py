@@ -35,7 +35,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan
 from sfumato.record_rng import record_keys, uniform
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 DEVIATIONS = (
     "Affine couplings on the low frequencies of an image; the paper has masked autoregressive flows for tables.",
@@ -62,6 +62,13 @@ class DPNF(Method):
     public_steps: int = 2000  # where public images are given
 
     name: ClassVar[str] = "dp-nf"
+    site: ClassVar[Site] = Site.B4
+    family: ClassVar[str] = "normalising flow, trained by DP-SGD"
+    paper: ClassVar[str] = "Waites, Cummings: Differentially Private Normalizing Flows (AIES 2021)"
+    framework: ClassVar[str] = "DP-SGD"
+    axes: ClassVar[tuple[str, str, str, str]] = ("explicit", "static", "point-wise", "tractable")
+    public_data: ClassVar[str] = "optional"
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "copies", "width", "layers", "frequencies"):

@@ -42,7 +42,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan
 from sfumato.record_rng import normal, record_keys
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 DEVIATIONS = (
     "One conditional network for all classes in place of one for each class or cluster.",
@@ -74,6 +74,13 @@ class DPVAE(Method):
     public_steps: int = 2000  # where public images are given
 
     name: ClassVar[str] = "dp-vae"
+    site: ClassVar[Site] = Site.B4
+    family: ClassVar[str] = "variational autoencoder, trained by DP-SGD"
+    paper: ClassVar[str] = "Acs, Melis, Castelluccia, De Cristofaro: DP-GM (ICDM 2017)"
+    framework: ClassVar[str] = "DP-SGD"
+    axes: ClassVar[tuple[str, str, str, str]] = ("explicit", "learnable", "point-wise", "approximate")
+    public_data: ClassVar[str] = "optional"
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "copies", "latent", "width", "rounds"):

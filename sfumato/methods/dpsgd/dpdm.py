@@ -41,7 +41,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan
 from sfumato.record_rng import normal, record_keys, uniform
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 DEVIATIONS = (
     "Noise levels of a record's copies are stratified; the paper draws them independently.",
@@ -83,6 +83,13 @@ class DPDM(Method):
     draft_steps: int = 1000
 
     name: ClassVar[str] = "dpdm"
+    site: ClassVar[Site] = Site.B4
+    family: ClassVar[str] = "diffusion model, trained by DP-SGD"
+    paper: ClassVar[str] = "Dockhorn, Cao, Vahdat, Kreis: Differentially Private Diffusion Models (TMLR 2023)"
+    framework: ClassVar[str] = "DP-SGD"
+    axes: ClassVar[tuple[str, str, str, str]] = ("explicit", "static", "point-wise", "approximate")
+    public_data: ClassVar[str] = "optional"
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     audit_side: ClassVar[int] = 8
 
     def __post_init__(self) -> None:

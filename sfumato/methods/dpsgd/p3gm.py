@@ -41,7 +41,7 @@ from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Plan
 from sfumato.record_rng import normal, record_keys
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 REASON = (
     "unsound as run by the official code: it centres with the exact mean and keeps that in the model, and its "
@@ -77,6 +77,12 @@ class P3GM(Method):
     bfloat16: bool = False
 
     name: ClassVar[str] = "p3gm"
+    site: ClassVar[Site] = Site.B4
+    family: ClassVar[str] = "private PCA and mixture, then a decoder"
+    paper: ClassVar[str] = "Takagi, Takahashi, Cao, Yoshikawa: P3GM (ICDE 2021)"
+    framework: ClassVar[str] = "DP-SGD"
+    axes: ClassVar[tuple[str, str, str, str]] = ("explicit", "learnable", "point-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "latent", "width", "components", "rounds"):

@@ -33,7 +33,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Plan
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 DEVIATIONS = (
     "Class-wise sums are released, not means with noise scaled by the true number of records.",
@@ -60,6 +60,12 @@ class DPHP(Method):
     width: int = 24
 
     name: ClassVar[str] = "dp-hp"
+    site: ClassVar[Site] = Site.B1
+    family: ClassVar[str] = "mean embedding, one release"
+    paper: ClassVar[str] = "Vinaroz, Charusaie, Harder, Adamczewski, Park: DP-HP (ICML 2022)"
+    framework: ClassVar[str] = "Gaussian mechanism"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("order", "rho", "reach", "groups", "members", "product", "feature_seed")
 
     def __post_init__(self) -> None:

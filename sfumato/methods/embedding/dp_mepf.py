@@ -32,7 +32,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Plan
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 TWO_BALLS = Bound(math.sqrt(2))
 USUAL = 10_000  # features, for the warning of too few data: their number is known once the network is there
@@ -61,6 +61,13 @@ class DPMEPF(Method):
     width: int = 24
 
     name: ClassVar[str] = "dp-mepf"
+    site: ClassVar[Site] = Site.B1
+    family: ClassVar[str] = "mean embedding, one release"
+    paper: ClassVar[str] = "Harder, Jalali Asadabadi, Sutherland, Park: DP-MEPF (TMLR 2023)"
+    framework: ClassVar[str] = "Gaussian mechanism"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
+    public_data: ClassVar[str] = "needed"
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("network", "grid")
     stand_ins: ClassVar[tuple[str, ...]] = ("network",)
 

@@ -34,7 +34,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Plan, crossing, within
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 UNIT_BALL = Bound(1.0)
 
@@ -48,71 +48,45 @@ DEVIATIONS = (
 class DPMERF(Method):
     """DP-MERF with a convolutional conditional generator."""
 
-    features: int = 2000  # D, even
-    bandwidth: float = 0.2  # h / sqrt(pixels), for pixels in [0, 1]
-    octaves: float = 1.5  # bandwidths are spread over so many, around the middle one
-    feature_seed: int = 0
-    steps: int = 500
-    batch: int = 32  # images of each class a step
-    rate: float = 5e-3
-    latent: int = 32
-    width: int = 24
+    features: int = count(2000, "D, random features, cosine and sine of each frequency", low=2, multiple=2)
+    bandwidth: float = setting(0.2, "h / sqrt(pixels) of the kernel, for pixels in [0, 1]", above=0)
+    octaves: float = setting(1.5, "bandwidths are spread over so many octaves around the middle one", low=0, high=20)
+    feature_seed: int = setting(0, "public seed of the frequencies", low=0, below=2**63)
+    steps: int = count(500, "steps of the generator")
+    batch: int = count(32, "images of each class a step", low=2)
+    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
+    latent: int = count(32, "dimensions of the latent z")
+    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
     name: ClassVar[str] = "dp-merf"
+    site: ClassVar[Site] = Site.B1
+    family: ClassVar[str] = "mean embedding, one release"
+    paper: ClassVar[str] = "Harder, Adamczewski, Park: DP-MERF (AISTATS 2021)"
+    framework: ClassVar[str] = "Gaussian mechanism"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("features", "bandwidth", "octaves", "feature_seed")
 
-    def __post_init__(self) -> None:
-        if self.features < 2 or self.features % 2:
-            raise ValueError(f"Expected features to be even and at least 2, found features={self.features}.")
-        if not (0 < self.bandwidth < math.inf and 0 <= self.octaves <= 20):
-            raise ValueError(
-                f"Expected bandwidth above 0 and octaves up to 20, found {self.bandwidth}, {self.octaves}."
-            )
-        if min(self.steps, self.latent, self.width) < 1 or self.width % 8 or self.batch < 2 or not 0 < self.rate < 10:
-            raise ValueError("Expected steps, latent and rate above 0, batch of at least 2, width a multiple of 8.")
-        if max(self.features, self.latent, self.width, self.batch) > 1_000_000 or not 0 <= self.feature_seed < 2**63:
-            raise ValueError("Expected features, latent, width and batch up to a million, feature_seed below 2^63.")
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        return {EMBEDDING: crossing(UNIT_BALL, z)}
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        main, counted = label_histogram.split(self.labels)
+    def claim(self, plan: Plan) -> Claim:
+        z = plan.crossings[EMBEDDING].mechanism.multiplier
+        return mean_embedding(z, plan.budget.delta, records=plan.data.records)
 
-        def at(noise: float) -> Plan:
-            crossings = {"embedding": crossing(UNIT_BALL, noise * main)}
-            if counted is not None:
-                crossings[label_histogram.CROSSING] = crossing(label_histogram.VOTE, noise * counted)
-            return Plan(
-                self.name,
-                self.settings(),
-                spec,
-                budget,
-                crossings,
-                paper=mean_embedding(noise * main, budget.delta, records=spec.records),
-                labels=label_histogram.describe(self.labels),
-                deviations=DEVIATIONS,
-                warnings=self._warnings(spec, noise * main),
-            )
-
-        return within(budget, at)
-
-    def _warnings(self, spec: DataSpec, sigma: float) -> tuple[str, ...]:
-        ratio = sigma * math.sqrt(self.features) * len(spec.classes) / spec.records
-        if ratio <= 1:
-            return ()
-        return (
-            f"Too few data: with {spec.records} records in {len(spec.classes)} classes the noise is about {ratio:.1f} "
-            "times as long as the signal; bring more data, a larger epsilon or fewer features.",
-        )
+    def warnings(self, plan: Plan) -> tuple[str, ...]:
+        return too_few_data(plan, self.features)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
         spec = barrier.spec
         random = torch.Generator().manual_seed(self.feature_seed)
         phi = RandomFourier(spec.pixels, self.features, self.bandwidth, random, self.octaves).to(run.device)
         query = BoundedSum(phi, UNIT_BALL, (self.features,), by_class=True)
-        sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
+        sums = run.once(EMBEDDING, lambda: barrier.release(EMBEDDING, query))  # the barrier
         sizes = label_histogram.class_sizes(self.labels, barrier, run)
         target = torch.where(sizes[:, None] >= 1, sums / sizes[:, None], torch.nan).float()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(run.seed)
             weights = label_histogram.shares(self.labels, barrier, run)
             net = ConvGenerator(spec.shape, spec.classes, self.latent, self.width, weights).to(run.device)
-        return match(net, target, phi, run, steps=self.steps, batch=self.batch, rate=self.rate)
+        return match(net, target, phi, run, steps=self.steps, batch=self.batch, learning_rate=self.learning_rate)

@@ -29,7 +29,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Plan
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 UNIT_BALL = Bound(1.0)
 
@@ -53,6 +53,12 @@ class DPNTK(Method):
     width: int = 24
 
     name: ClassVar[str] = "dp-ntk"
+    site: ClassVar[Site] = Site.B1
+    family: ClassVar[str] = "mean embedding, one release"
+    paper: ClassVar[str] = "Yang, Adamczewski, Sutherland, Li, Park: DP-NTK (2023)"
+    framework: ClassVar[str] = "Gaussian mechanism"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("hidden", "gain", "feature_seed")
 
     def __post_init__(self) -> None:

@@ -37,7 +37,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import BoundedSum, IntegerBound
 from sfumato.privacy.plan import Plan
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 DEVIATIONS = (
     "Counts of projections in public bins are released once, in place of noisy projections of each record in each "
@@ -67,6 +67,12 @@ class DPSWD(Method):
     width: int = 24
 
     name: ClassVar[str] = "dp-swd"
+    site: ClassVar[Site] = Site.B1
+    family: ClassVar[str] = "sliced Wasserstein, one release"
+    paper: ClassVar[str] = "Rakotomamonjy, Ralaivola: DP-SWD (ICML 2021)"
+    framework: ClassVar[str] = "Gaussian mechanism"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("slices", "bins", "span", "blur", "feature_seed")
 
     def __post_init__(self) -> None:

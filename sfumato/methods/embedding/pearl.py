@@ -32,7 +32,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Plan
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 UNIT_BALL = Bound(1.0)
 
@@ -59,6 +59,12 @@ class PEARL(Method):
     width: int = 24
 
     name: ClassVar[str] = "pearl"
+    site: ClassVar[Site] = Site.B1
+    family: ClassVar[str] = "mean embedding, one release"
+    paper: ClassVar[str] = "Liew, Takahashi, Ueno: PEARL (ICLR 2022)"
+    framework: ClassVar[str] = "Gaussian mechanism"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("frequencies", "bandwidth", "octaves", "feature_seed")
 
     def __post_init__(self) -> None:

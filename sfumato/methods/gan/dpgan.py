@@ -44,7 +44,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan, within
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 CRITIC = "critic"  # the crossing
 DEVIATIONS = (
@@ -88,6 +88,15 @@ class DPGAN(Method):
     keep_critic: bool = False  # in the release
 
     name: ClassVar[str] = "dpgan"
+    site: ClassVar[Site] = Site.B2
+    family: ClassVar[str] = "GAN with a critic trained by DP-SGD"
+    paper: ClassVar[str] = (
+        "Xie, Lin, Wang, Wang, Zhou: DPGAN (2018); Bie, Kamath, Zhang: Private GANs, Revisited (TMLR 2023)"
+    )
+    framework: ClassVar[str] = "DP-SGD"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    public_data: ClassVar[str] = "optional"
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
         critic_dpsgd.check(self)

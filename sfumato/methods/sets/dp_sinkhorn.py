@@ -39,7 +39,7 @@ from sfumato.privacy.bounds import BatchBound
 from sfumato.privacy.plan import Plan
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 GENERATORS = ("conv", "dcgan")
 REASON = "Renyi DP of Poisson samples; official code makes as many fakes as records were drawn and skips empty draws"
@@ -73,6 +73,12 @@ class DPSinkhorn(Method):
     hidden: int = 512  # of generator="dcgan"
 
     name: ClassVar[str] = "dp-sinkhorn"
+    site: ClassVar[Site] = Site.B3
+    family: ClassVar[str] = "noisy gradients of a transport distance"
+    paper: ClassVar[str] = "Cao, Bie, Vahdat, Fidler, Kreis: DP-Sinkhorn (NeurIPS 2021)"
+    framework: ClassVar[str] = "Gaussian mechanism"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "latent", "width", "hidden"):

@@ -32,7 +32,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Plan
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 REASON = "Renyi DP of Poisson samples; the paper draws each class by itself, at a rate that its private size decides"
 DEVIATIONS = (
@@ -56,6 +56,12 @@ class NDPDC(Method):
     depth: int = 3
 
     name: ClassVar[str] = "ndpdc"
+    site: ClassVar[Site] = Site.B1
+    family: ClassVar[str] = "fixed set, features of random networks"
+    paper: ClassVar[str] = "Zheng, Li: Differentially Private Dataset Condensation (2023)"
+    framework: ClassVar[str] = "Gaussian mechanism"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "point-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
         for name in ("each", "steps", "batch", "width"):

@@ -41,7 +41,7 @@ from sfumato.privacy.bounds import BoundedSum
 from sfumato.privacy.plan import Plan, crossing, within
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 DEVIATIONS = (
     "Noise on votes is a discrete Gaussian, since votes are whole numbers.",
@@ -64,6 +64,13 @@ class PrivateEvolution(Method):
     diffusion_steps: int = 20
 
     name: ClassVar[str] = "private-evolution"
+    site: ClassVar[Site] = Site.B1
+    family: ClassVar[str] = "votes on a population"
+    paper: ClassVar[str] = "Lin, Gopi, Kulkarni, Nori, Yekhanin: DPSDA (ICLR 2024)"
+    framework: ClassVar[str] = "Gaussian mechanism"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "point-wise", "approximate")
+    public_data: ClassVar[str] = "optional"
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     stand_ins: ClassVar[tuple[str, ...]] = ("pipeline",)
 
     def __post_init__(self) -> None:

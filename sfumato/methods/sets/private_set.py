@@ -35,7 +35,7 @@ from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 REASON = "Renyi DP of Poisson batches, sound for the counted rounds; the official loop makes one round more"
 DEVIATIONS = (
@@ -64,6 +64,14 @@ class PrivateSet(Method):
     bfloat16: bool = False
 
     name: ClassVar[str] = "private-set"
+    site: ClassVar[Site] = Site.B2
+    family: ClassVar[str] = "fixed set, matched gradients of classifiers"
+    paper: ClassVar[str] = (
+        "Chen, Kerkouche, Fritz: Private Set Generation with Discriminative Information (NeurIPS 2022)"
+    )
+    framework: ClassVar[str] = "DP-SGD"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "point-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
         for name in ("each", "rounds", "outer", "batches", "batch", "width"):

@@ -39,7 +39,7 @@ from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Plan
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 DEVIATIONS = (
     "A record's teacher is found by a keyed hash; the official code walks through the classes and wraps around.",
@@ -100,6 +100,12 @@ class DataLens(Method):
     moments: str = "float32"
 
     name: ClassVar[str] = "datalens"
+    site: ClassVar[Site] = Site.B3
+    family: ClassVar[str] = "teachers vote on gradients"
+    paper: ClassVar[str] = "Wang, Wu, Long, Rimanic, Zhang, Li: DataLens (CCS 2021)"
+    framework: ClassVar[str] = "PATE"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
         voting.check(self)

@@ -38,7 +38,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 HISTOGRAM = "histogram"
 TEST = "test"
@@ -87,6 +87,12 @@ class GPATE(Method):
     moments: str = "float32"
 
     name: ClassVar[str] = "g-pate"
+    site: ClassVar[Site] = Site.B3
+    family: ClassVar[str] = "teachers vote on projected gradients"
+    paper: ClassVar[str] = "Long, Wang, Yang, Kailkhura, Zhang, Gunter, Li: G-PATE (NeurIPS 2021)"
+    framework: ClassVar[str] = "PATE"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
         pate.check(

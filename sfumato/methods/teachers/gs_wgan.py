@@ -41,7 +41,7 @@ from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.privacy.samplers import FullBatch, Poisson
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 GRADIENT = "gradient"
 DEVIATIONS = (
@@ -89,6 +89,12 @@ class GSWGAN(Method):
     moments: str = "float32"
 
     name: ClassVar[str] = "gs-wgan"
+    site: ClassVar[Site] = Site.B3
+    family: ClassVar[str] = "noisy gradients of drawn critics"
+    paper: ClassVar[str] = "Chen, Orekondy, Fritz: GS-WGAN (NeurIPS 2020)"
+    framework: ClassVar[str] = "Gaussian mechanism"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
         pate.check(self, least=("blur", "share", "sigma", "penalty"), choices={"fix": ("a", "b"), "loss": pate.LOSSES})

@@ -49,7 +49,7 @@ from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 VOTES = "votes"
 YES_NO = IntegerBound(1, low=0, coordinates=1)
@@ -98,6 +98,12 @@ class PATEGAN(Method):
     moments: str = "float32"
 
     name: ClassVar[str] = "pate-gan"
+    site: ClassVar[Site] = Site.B2
+    family: ClassVar[str] = "teachers label fakes for a student"
+    paper: ClassVar[str] = "Yoon, Jordon, van der Schaar: PATE-GAN (ICLR 2019)"
+    framework: ClassVar[str] = "PATE"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
         choices = {"vote": ("relative", "hard", "drawn"), "target": TARGETS, "loss": pate.LOSSES}

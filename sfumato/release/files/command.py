@@ -219,9 +219,9 @@ def _class(method: str) -> Any:
         from sfumato.classify.classifier import Classifier
 
         return Classifier
-    from sfumato.methods import find, load_class
+    from sfumato.methods import find
 
-    return load_class(find(method))
+    return find(method)
 
 
 def _epsilon(asked: dict[str, Any], statement: dict[str, Any]) -> list[str]:

@@ -31,11 +31,11 @@ def word_problems(statement: dict[str, Any]) -> list[str]:
 
 def _foreign_settings(statement: dict[str, Any]) -> list[str]:
     """Settings that a method of this package does not have; those of somebody's own method are not known here."""
-    from sfumato.methods import TABLE
+    from sfumato.methods import names
     from sfumato.release.files.command import settings_of
 
     method = statement["reproducibility"]["method"]
-    if method not in {"classifier", *(row.name for row in TABLE)}:
+    if method not in {"classifier", *names()}:
         return []
     known = settings_of(method)
     return [

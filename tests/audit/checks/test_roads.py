@@ -8,12 +8,11 @@ import types
 import pytest
 
 from sfumato.audit.checks.roads import roads
-from sfumato.methods import TABLE, load_class
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
-def test_no_method_of_the_package_takes_one(row):
-    found = roads(load_class(row)())
+@pytest.mark.parametrize("name", names())
+def test_no_method_of_the_package_takes_one(name):
+    found = roads(find(name)())
     assert found.ok, found.detail
 
 

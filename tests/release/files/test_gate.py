@@ -11,7 +11,6 @@ from safetensors.torch import save_file
 from sfumato import Budget, DataSpec, Relation
 from sfumato.data.labels import LabelPrior
 from sfumato.evaluate.publish import _write
-from sfumato.methods import TABLE, load_class
 from sfumato.networks import KINDS
 from sfumato.release.documents.pictures import png
 from sfumato.release.files.gate import POINTS, Gate, Public, check, json_text, problem
@@ -159,9 +158,9 @@ def test_the_other_documents_are_lists_of_keys_too(gate: Gate) -> None:
             gate.json(name, value)
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
-def test_the_statement_of_every_method_is_on_the_list(row) -> None:
-    method = load_class(row)(labels=LabelPrior("private", fraction=0.3))
+@pytest.mark.parametrize("name", names())
+def test_the_statement_of_every_method_is_on_the_list(name) -> None:
+    method = find(name)(labels=LabelPrior("private", fraction=0.3))
     for budget in (Budget(4.0), Budget(4.0, relation=Relation.REPLACE_ONE)):
         try:
             plan = method.plan(DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789")), budget)

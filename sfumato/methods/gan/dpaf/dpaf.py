@@ -42,7 +42,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
-from sfumato.types import DataSpec
+from sfumato.types import DataSpec, Site
 
 DEVIATIONS = (
     "conv1 is random, public or part of a classifier trained by DP-SGD as a whole; the paper trains the classifier's "
@@ -95,6 +95,13 @@ class DPAF(Method):
     bfloat16: bool = False
 
     name: ClassVar[str] = "dpaf"
+    site: ClassVar[Site] = Site.B2
+    family: ClassVar[str] = "GAN with noisy sums of features in the forward phase"
+    paper: ClassVar[str] = "Lin, Hsu, Yu, Cao, Huang: DPAF, aggregation in forward phase"
+    framework: ClassVar[str] = "DP-SGD"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    public_data: ClassVar[str] = "optional"
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     audit_side: ClassVar[int] = 8
 
     def __post_init__(self) -> None:
