@@ -65,8 +65,8 @@ def calibrations() -> list[Row]:
     add = Relation.ADD_REMOVE
     replace = Relation.REPLACE_ONE
 
-    def dp_sgd(relation: Relation, rate: float, times: int, nu: float) -> list[Event]:
-        return [Event("gaussian", nu, 1.0 if relation is add else 2.0, 1.0, relation, rate, times)]
+    def dp_sgd(relation: Relation, learning_rate: float, times: int, nu: float) -> list[Event]:
+        return [Event("gaussian", nu, 1.0 if relation is add else 2.0, 1.0, relation, learning_rate, times)]
 
     def votes(nu: float, k: int = 200, times: int = 1301) -> list[Event]:
         size = 2 * math.sqrt(k)
@@ -101,9 +101,9 @@ def compositions() -> list[Row]:
     from sfumato.accounting.budget import Relation
     from sfumato.accounting.events import Event
 
-    def million(rate: float, multiplier: float, relation: Relation) -> str:
+    def million(learning_rate: float, multiplier: float, relation: Relation) -> str:
         size = 1.0 if relation is Relation.ADD_REMOVE else 2.0
-        profile = accountant.profile([Event("gaussian", multiplier, size, 1.0, relation, rate, 10**6)])
+        profile = accountant.profile([Event("gaussian", multiplier, size, 1.0, relation, learning_rate, 10**6)])
         return f"epsilon {profile.epsilon(1e-5):.4f} by {profile.name}"
 
     def curve() -> str:

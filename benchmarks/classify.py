@@ -185,7 +185,7 @@ class Bench:
             "network": classifier.network,
             "sigma": plan.facts["sigma"] if noisy else 0.0,
             "steps": plan.facts["steps"],
-            "rate": plan.events()[0].rate,
+            "learning_rate": plan.events()[0].rate,
             "clip": classifier.clip,
             "epsilon_spent": plan.epsilon() if noisy else None,
             "paper_epsilon": plan.paper["epsilon"] if noisy else None,

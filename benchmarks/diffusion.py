@@ -49,7 +49,7 @@ def network(method: DPDM, classes: int, device: str) -> DiffusionGenerator:
         method.attention,
         method.patch,
         method.sampler,
-        method.evaluations,
+        method.sampler_steps,
         bfloat16=method.bfloat16,
     ).to(device)
     torch.manual_seed(0)
@@ -63,13 +63,21 @@ def steps(method: DPDM, batch: int, device: str) -> dict[str, Step]:
     """The kinds of step, by name."""
     net = network(method, 10, device)
     loss = method.loss()
-    draw = drawing(Run(device=device).generator, method.copies)(0)
+    draw = drawing(Run(device=device).generator, method.noise_multiplicity)(0)
     images = torch.rand(batch, 1, 28, 28).to(device)
     labels = torch.randint(0, 10, (batch,)).to(device)
-    query = per_example(net, loss, method.clip, batch=batch, copies=method.copies, draw=draw, bfloat16=method.bfloat16)
+    query = per_example(
+        net,
+        loss,
+        method.clip,
+        batch=batch,
+        noise_multiplicity=method.noise_multiplicity,
+        draw=draw,
+        bfloat16=method.bfloat16,
+    )
 
     def plain() -> tuple[Tensor, ...]:
-        many = [t.repeat_interleave(method.copies, 0) for t in (images, labels)]
+        many = [t.repeat_interleave(method.noise_multiplicity, 0) for t in (images, labels)]
         with torch.autocast(images.device.type, torch.bfloat16, enabled=method.bfloat16):
             losses = loss(net, *many, *(t.to(device) for t in draw(len(many[0]))))
         return torch.autograd.grad(losses.float().mean(), list(net.parameters()))
@@ -120,7 +128,7 @@ def main() -> None:
         "machine": machine,
         "torch": torch.__version__,
         "records": given.batch,
-        "copies": method.copies,
+        "noise_multiplicity": method.noise_multiplicity,
         "parameters": sum(p.numel() for p in net.parameters()),
         "steps": {
             name: {"seconds": round(s, 5), "times plain": round(s / median["plain"], 2)} for name, s in median.items()

@@ -39,7 +39,9 @@ def made(recipe: str, run: Run) -> DPAFStep:
         run, lambda: MirrorGenerator(spec.shape, spec.classes, method.latent, method.width, sizes.layout.depth)
     )
     critic = seeded(run, lambda: method._critic(spec, sizes.layout, rules))
-    return DPAFStep(Players(net, critic, Turns(1), rate=1e-4, critic_rate=1e-4, average=0.99), rules)
+    return DPAFStep(
+        Players(net, critic, Turns(1), learning_rate=1e-4, critic_learning_rate=1e-4, ema_decay=0.99), rules
+    )
 
 
 def seconds(act: Callable[[], Any], times: int, device: str) -> float:

@@ -113,7 +113,7 @@ def plain_of(block: Stacked, teacher: int) -> Plain:
 
 def adam_of(net: Plain) -> torch.optim.Optimizer:
     """The optimiser that the recipe asks for."""
-    return torch.optim.Adam(net.parameters(), lr=net.recipe.rate, betas=(net.recipe.beta1, net.recipe.beta2))
+    return torch.optim.Adam(net.parameters(), lr=net.recipe.learning_rate, betas=(net.recipe.beta1, net.recipe.beta2))
 
 
 def teach(
@@ -139,8 +139,8 @@ def recipe_for(full: bool, **settings: Any) -> Critics:
 
 def given(recipe: Critics, count: int, device: str) -> list[Tensor]:
     """Made-up images and labels of `count` teachers, and fakes."""
-    images = torch.rand(count, recipe.draws, *recipe.shape, device=device)
-    labels = torch.randint(recipe.classes, (count, recipe.draws), device=device)
+    images = torch.rand(count, recipe.teacher_batch, *recipe.shape, device=device)
+    labels = torch.randint(recipe.classes, (count, recipe.teacher_batch), device=device)
     return [images, labels, torch.rand(FAKES, *recipe.shape, device=device), torch.arange(FAKES, device=device) % 10]
 
 
@@ -163,7 +163,7 @@ def blocks_of(recipe: Critics, count: int, device: str, chunk: int | None = None
 
 def traffic(recipe: Critics) -> int:
     """Bytes that a generator step of one teacher moves at least (see above)."""
-    (a, b), (_, first, second), n = recipe.maps, recipe.positions, recipe.draws + FAKES
+    (a, b), (_, first, second), n = recipe.maps, recipe.positions, recipe.teacher_batch + FAKES
     short = recipe.precision == "bfloat16"
     rounded = recipe.moments == "bfloat16"
     e = 2 if short else 4

@@ -272,9 +272,7 @@ def describe_method(cls: type[Method]) -> dict[str, Any]:
         "public_data": cls.public_data,
         "status": cls.status,
         "settings": cls().settings(),
-        "about": {
-            name: {"about": s.about, "range": s.range(), "unit": s.unit} for name, s in declared(cls).items()
-        },
+        "about": {name: {"about": s.about, "range": s.range(), "unit": s.unit} for name, s in declared(cls).items()},
     }
 
 

@@ -26,7 +26,10 @@ def test_normal_numbers_have_their_moments_and_do_not_follow_each_other():
 
 
 def test_a_record_keeps_its_numbers_when_others_leave():
-    images, draw = torch.rand(6, 1, 4, 4), drawing(lambda name, step: torch.Generator().manual_seed(step), copies=3)
+    images, draw = (
+        torch.rand(6, 1, 4, 4),
+        drawing(lambda name, step: torch.Generator().manual_seed(step), noise_multiplicity=3),
+    )
 
     def noise(images, step):
         rows = images.repeat_interleave(3, 0)

@@ -38,7 +38,7 @@ WAYS = {
         "rule": "mean",
         "student": "field",
         "teachers": 6,
-        "draws": 2,
+        "teacher_batch": 2,
         "updates": 1,
         "warmup": 0,
         "batch": 4,
@@ -46,18 +46,19 @@ WAYS = {
         "fits": 2,
         "finish": 3,
         "shown": 5,
-        "rate": 3e-3,
+        "learning_rate": 3e-3,
         "generator": "conv",
         "width": 8,
         "latent": 4,
     },
     "datalens paper's order": TINY["datalens"] | {"order": "paper"},
-    "datalens soft": TINY["datalens"] | {"rule": "soft", "blur": 1.0, "average": 0.9, "generator": "conv", "replay": 4},
+    "datalens soft": TINY["datalens"]
+    | {"rule": "soft", "blur": 1.0, "ema_decay": 0.9, "generator": "conv", "replay": 4},
     "datalens sketch": TINY["datalens"] | {"compress": "sketch", "share": 0.5},
     "dpaf private": TINY["dpaf"] | {"conv1": "private"},
     "dpaf game": TINY["dpaf"] | {"conv1": "game", "classwise": True, "keep": 0.5, "together": True},
-    "dpgan adaptive": TINY["dpgan"] | {"critic_steps": 1, "average": 0.9},
-    "dpdm plain": TINY["dpdm"] | {"draft": 0.0, "copies": 1},
+    "dpgan adaptive": TINY["dpgan"] | {"critic_steps": 1, "ema_decay": 0.9},
+    "dpdm plain": TINY["dpdm"] | {"draft": 0.0, "noise_multiplicity": 1},
 }
 
 

@@ -60,10 +60,10 @@ class Classifier:
     sigma: float = 0.0  # over sqrt(k) C, with as many steps as the budget allows; 0: the least that the steps allow
     batch: int = 4096  # expected
     clip: float = 0.1  # C
-    rate: float = 32.0
+    learning_rate: float = 32.0
     momentum: float = 0.9
     decay: float = 0.0  # of the weights, a step
-    average: float = 0.0  # decay of the averaged weights
+    ema_decay: float = 0.0  # decay of the averaged weights
     k: float = 1.0  # 1: GM-DP
     by: str = "norm"  # or "dimension"
     groups: int = 27  # of the 81 maps of scattering
@@ -83,7 +83,7 @@ class Classifier:
             ("sigma", 0, 1e6),
             ("batch", 1, 1e6),
             ("clip", 1e-9, 1e9),
-            ("rate", 1e-9, 1e6),
+            ("learning_rate", 1e-9, 1e6),
             ("decay", 0, 1),
             ("k", 1e-6, 1),
             ("spread", 1e-6, 1e6),
@@ -93,7 +93,7 @@ class Classifier:
                 raise ValueError(f"Expected {name} from {least:g} to {most:g}, found {name}={getattr(self, name)}.")
         if 0 < self.sigma < LEAST:
             raise ValueError(f"Expected sigma as 0 or at least {LEAST}, found sigma={self.sigma}.")
-        for name in ("momentum", "average"):
+        for name in ("momentum", "ema_decay"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} from 0 to below 1, found {name}={getattr(self, name)}.")
         if self.groups not in (1, 3, 9, 27, 81):
@@ -169,9 +169,9 @@ class Classifier:
         mean = None
         descent = self.descent(barrier.spec, barrier.plan.facts["steps"])
         optimiser = torch.optim.SGD(
-            net.head.parameters(), lr=self.rate, momentum=self.momentum, weight_decay=self.decay
+            net.head.parameters(), lr=self.learning_rate, momentum=self.momentum, weight_decay=self.decay
         )
-        for _, now in descend(net, loss, barrier, run, descent, optimiser, average=self.average):  # the barrier
+        for _, now in descend(net, loss, barrier, run, descent, optimiser, ema_decay=self.ema_decay):  # the barrier
             mean = now
         if mean is not None:
             mean.put(net)

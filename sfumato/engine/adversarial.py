@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from sfumato.engine.ema import Average, repeatable
+from sfumato.engine.ema import EMA, repeatable
 from sfumato.engine.gan_losses import Objective
 from sfumato.engine.gradients.per_example import assign
 from sfumato.methods.teachers.voting import asked
@@ -86,17 +86,17 @@ class Players:
         critic: nn.Module,
         turns: Turns,
         *,
-        rate: float,
-        critic_rate: float,
-        average: float = 0.0,
+        learning_rate: float,
+        critic_learning_rate: float,
+        ema_decay: float = 0.0,
         betas: tuple[float, float] = (0.5, 0.999),
     ) -> None:
         self.net = net.train()
         self.critic = critic.train()
         self.turns = turns
-        self.mover = torch.optim.Adam(net.parameters(), lr=rate, betas=betas)
-        self.judge = torch.optim.Adam(critic.parameters(), lr=critic_rate, betas=betas)
-        self.average = Average(net, average) if average else None
+        self.mover = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=betas)
+        self.judge = torch.optim.Adam(critic.parameters(), lr=critic_learning_rate, betas=betas)
+        self.ema = EMA(net, ema_decay) if ema_decay else None
 
     @torch.no_grad()
     def fakes(self, count: int, run: Run, step: int) -> Labelled:
@@ -124,15 +124,15 @@ class Players:
             pays = objective.lure(out, labels).mean() + (also(images, labels) if also else 0)
             pays.backward(inputs=list(self.net.parameters()))
         self.mover.step()
-        if self.average:
-            self.average.update(self.net)
+        if self.ema:
+            self.ema.update(self.net)
         self.turns.moved(float((out[:, 0] < 0).double().mean()) if self.turns.least else math.nan)
 
     def finished(self, random: torch.Generator) -> Generator:
         """A copy of the generator with the averaged weights, settled, in eval mode."""
         net = copy.deepcopy(self.net)
-        if self.average:
-            self.average.put(net)
+        if self.ema:
+            self.ema.put(net)
         with repeatable():
             net.settle(random)
         return net.eval()
@@ -148,4 +148,4 @@ class Players:
 
     def _parts(self) -> dict[str, Any]:
         parts = {"net": self.net, "critic": self.critic, "turns": self.turns, "mover": self.mover, "judge": self.judge}
-        return parts | ({"average": self.average} if self.average else {})
+        return parts | ({"ema": self.ema} if self.ema else {})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.optim import Optimizer
 
-from sfumato.engine.ema import Average
+from sfumato.engine.ema import EMA
 from sfumato.engine.gradients.clipping import Clip
 from sfumato.engine.gradients.per_example import ClippedGradient, Draw, Loss, assign, bound_for, per_example
 from sfumato.privacy.plan import Crossing, crossing
@@ -48,10 +48,18 @@ class DPSGDConfig:
         )
 
     def query(
-        self, net: nn.Module, loss: Loss, *, copies: int = 1, draw: Draw | None = None, bfloat16: bool = False
+        self,
+        net: nn.Module,
+        loss: Loss,
+        *,
+        noise_multiplicity: int = 1,
+        draw: Draw | None = None,
+        bfloat16: bool = False,
     ) -> ClippedGradient:
         """The sum of clipped gradients of `loss(net, images, labels, *drawn, *public)`, one number an image."""
-        return per_example(net, loss, self.clip, batch=self.batch, copies=copies, draw=draw, bfloat16=bfloat16)
+        return per_example(
+            net, loss, self.clip, batch=self.batch, noise_multiplicity=noise_multiplicity, draw=draw, bfloat16=bfloat16
+        )
 
 
 def release_into(
@@ -69,25 +77,27 @@ def descend(
     descent: DPSGDConfig,
     optimiser: Optimizer,
     *,
-    average: float = 0.0,
+    ema_decay: float = 0.0,
     pace: Callable[[int], float] = lambda step: 1.0,
-    copies: int = 1,
+    noise_multiplicity: int = 1,
     draw: Callable[[int], Draw] | None = None,
     bfloat16: bool = False,
     name: str = GRADIENT,
     keep: Mapping[str, Any] | None = None,
-) -> Iterator[tuple[int, Average | None]]:
+) -> Iterator[tuple[int, EMA | None]]:
     """All steps, with checkpoints; yields after each, for previews. `draw(step)` makes the randomness of a step.
 
     `pace(step)` is a public factor on the learning rate. The averaged weights, where asked for, are the last value's.
     `keep` is more state for the checkpoint.
     """
-    mean = Average(net, average) if average else None
+    mean = EMA(net, ema_decay) if ema_decay else None
     rates = [group["lr"] for group in optimiser.param_groups]
-    kept = {"net": net, "optimiser": optimiser, **(keep or {})} | ({"average": mean} if mean else {})
+    kept = {"net": net, "optimiser": optimiser, **(keep or {})} | ({"ema": mean} if mean else {})
     now: dict[str, Draw] = {}
     drawn = (lambda n: now["draw"](n)) if draw else None
-    query = descent.query(net, loss, copies=copies, draw=drawn, bfloat16=bfloat16)  # once: it tries the loss out
+    query = descent.query(
+        net, loss, noise_multiplicity=noise_multiplicity, draw=drawn, bfloat16=bfloat16
+    )  # once: it tries the loss out
     for step in run.steps(descent.steps, **kept):
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * pace(step)

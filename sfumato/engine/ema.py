@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sfumato.networks.generator import Generator
 
 
-class Average:
+class EMA:
     """The exponential moving average of the parameters of `net`.
 
     After t updates the decay is min(decay, t / (t + 9)), so that a short run does not remember its first weights.
@@ -53,7 +53,7 @@ class Average:
             self.weights[name].copy_(value)
 
 
-def finished(net: Generator, average: Average | None, random: torch.Generator | None = None) -> Generator:
+def finished(net: Generator, average: EMA | None, random: torch.Generator | None = None) -> Generator:
     """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""
     net = copy.deepcopy(net)
     if average:

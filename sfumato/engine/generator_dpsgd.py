@@ -16,7 +16,7 @@ from sfumato.accounting.claims import dp_sgd
 from sfumato.accounting.gaussian import mu_of
 from sfumato.engine import label_histogram
 from sfumato.engine.dpsgd import GRADIENT, DPSGDConfig, descend
-from sfumato.engine.ema import Average
+from sfumato.engine.ema import EMA
 from sfumato.engine.gradients.per_example import Loss
 from sfumato.networks.generator import Generator
 from sfumato.privacy.bounds import AnyBound
@@ -112,7 +112,7 @@ def seeded(run: Run, make: Callable[[], Made]) -> Made:
         return make().to(run.device)
 
 
-def finished(net: Generator, average: Average | None) -> Generator:
+def finished(net: Generator, average: EMA | None) -> Generator:
     """A copy with the averaged weights, ready to sample."""
     net = copy.deepcopy(net)
     if average and average.count:
@@ -127,18 +127,18 @@ def train(
     run: Run,
     descent: DPSGDConfig,
     *,
-    rate: float,
-    average: float,
+    learning_rate: float,
+    ema_decay: float,
     pace: Callable[[int], float],
-    copies: int = 1,
+    noise_multiplicity: int = 1,
     bfloat16: bool = False,
     generator: Generator | None = None,
     parameters: Iterable[nn.Parameter] | None = None,
 ) -> Generator:
     """All steps by Adam, with previews. Each record brings its own randomness. `generator` is the part to release."""
     made: Any = generator or net
-    mean = Average(made, average) if average else None
-    optimiser = torch.optim.Adam(parameters or net.parameters(), lr=rate, betas=(0.9, 0.99))
+    mean = EMA(made, ema_decay) if ema_decay else None
+    optimiser = torch.optim.Adam(parameters or net.parameters(), lr=learning_rate, betas=(0.9, 0.99))
     strip = Preview(run, made, barrier.spec)
     keep = {"strip": strip} | ({"mean": mean} if mean else {})
     for step, _ in descend(
@@ -149,9 +149,9 @@ def train(
         descent,
         optimiser,
         pace=pace,
-        copies=copies,
+        noise_multiplicity=noise_multiplicity,
         bfloat16=bfloat16,
-        draw=drawing(run.generator, copies),
+        draw=drawing(run.generator, noise_multiplicity),
         keep=keep,
     ):
         if mean:

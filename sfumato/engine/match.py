@@ -46,7 +46,7 @@ def match(
     *,
     steps: int,
     batch: int,
-    rate: float,
+    learning_rate: float,
     distance: Distance = unit,
 ) -> ConvGenerator:
     """Minimise `distance` between `target` (classes, ...) and the features of generated images.
@@ -58,11 +58,11 @@ def match(
     if not len(served):
         return net.eval()  # all that came through was noise
     target = target[served]
-    optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.5, 0.99))
+    optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=(0.5, 0.99))
     learned: dict[str, Any] = {"distance": distance} if hasattr(distance, "state_dict") else {}
     labels = served.repeat_interleave(batch)
     for step in run.steps(steps, net=net, optimiser=optimiser, **learned):
-        optimiser.param_groups[0]["lr"] = rate * warm_cosine(step, steps)
+        optimiser.param_groups[0]["lr"] = learning_rate * warm_cosine(step, steps)
         z = torch.randn(len(labels), net.latent, generator=run.generator("latents", step)).to(run.device)
         loss = distance(embed(net(z, labels)).view(len(served), batch, -1), target)
         optimiser.zero_grad(set_to_none=True)

@@ -27,8 +27,8 @@ def warm_start(
     *,
     steps: int,
     batch: int = 256,
-    rate: float = 1e-3,
-    copies: int = 1,
+    learning_rate: float = 1e-3,
+    noise_multiplicity: int = 1,
     bfloat16: bool = False,
 ) -> None:
     """Adam on the loss that the private steps will use; nothing where there are no public images.
@@ -39,13 +39,13 @@ def warm_start(
     if public is None or not steps:
         return
     images, labels = known(public, spec)
-    optimiser = torch.optim.Adam(net.parameters(), lr=rate)
-    draw = drawing(lambda name, step: run.generator(f"public {name}", step), copies)
+    optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate)
+    draw = drawing(lambda name, step: run.generator(f"public {name}", step), noise_multiplicity)
     run.progress.start("public images", steps)
     for step in run.rounds(steps):
-        optimiser.param_groups[0]["lr"] = rate * warm_cosine(step, steps)
+        optimiser.param_groups[0]["lr"] = learning_rate * warm_cosine(step, steps)
         rows = torch.randint(len(images), (batch,), generator=run.generator("public", step))
-        rows = rows.repeat_interleave(copies)
+        rows = rows.repeat_interleave(noise_multiplicity)
         x = images[rows].to(run.device).float().div(255)
         y = labels[rows].to(run.device)
         drawn = (t.to(run.device) for t in draw(step)(len(rows)))

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sfumato.engine.ema import Average, finished, repeatable
+from sfumato.engine.ema import EMA, finished, repeatable
 from sfumato.networks.generator import Generator
 
 RULES = ("sign", "soft", "tanh", "shrunk", "mean")
@@ -103,31 +103,36 @@ class Student:
         self,
         net: Generator,
         *,
-        rate: float = 1e-3,
+        learning_rate: float = 1e-3,
         betas: tuple[float, float] = (0.5, 0.999),
         steps_per_query: int = 1,
-        average: float = 0.0,
+        ema_decay: float = 0.0,
         replay: int = 0,
         replayed: str = "target",
         scale: float = 1e-3,
         total: int | None = None,
     ) -> None:
-        if steps_per_query < 1 or replay < 0 or not (rate > 0 and scale > 0) or (total is not None and total < 1):
+        if (
+            steps_per_query < 1
+            or replay < 0
+            or not (learning_rate > 0 and scale > 0)
+            or (total is not None and total < 1)
+        ):
             raise ValueError(
                 "Expected rate and scale above 0, steps_per_query and total of at least 1, replay of at least 0, "
-                f"found {rate=}, {scale=}, {steps_per_query=}, {total=}, {replay=}."
+                f"found {learning_rate=}, {scale=}, {steps_per_query=}, {total=}, {replay=}."
             )
         if replayed not in REPLAYED:
             raise ValueError(f"Expected replayed={' or replayed='.join(REPLAYED)}, found replayed={replayed}.")
         self.net = net.train()
-        self.rate = rate
+        self.learning_rate = learning_rate
         self.scale = scale
         self.total = total
         self.steps_per_query = steps_per_query
         self.replay = replay
         self.replayed = replayed
-        self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=betas)
-        self.average = Average(net, average) if average else None
+        self.optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=betas)
+        self.ema = EMA(net, ema_decay) if ema_decay else None
         self.memory: list[dict[str, Tensor]] = []
         self.queries = 0
 
@@ -143,7 +148,7 @@ class Student:
 
     def step(self, z: Tensor, labels: Tensor, direction: Tensor) -> None:
         """Move the images of `z` and `labels` along `direction`."""
-        self.optimiser.param_groups[0]["lr"] = self.rate * self._pace()
+        self.optimiser.param_groups[0]["lr"] = self.learning_rate * self._pace()
         target = self.fakes(z, labels) + self.scale * direction.to(z)
         for inner in range(self.steps_per_query):
             self._descend({"z": z, "labels": labels, "target": target}, *self._past(inner))
@@ -166,8 +171,8 @@ class Student:
         with repeatable():
             torch.stack([self._loss(batch) for batch in batches]).sum().backward()
         self.optimiser.step()
-        if self.average:
-            self.average.update(self.net)
+        if self.ema:
+            self.ema.update(self.net)
 
     def _loss(self, batch: dict[str, Tensor]) -> Tensor:
         images = self.net(batch["z"], batch["labels"])
@@ -176,14 +181,14 @@ class Student:
 
     def finished(self, random: torch.Generator | None = None) -> Generator:
         """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""
-        return finished(self.net, self.average, random)
+        return finished(self.net, self.ema, random)
 
     def state_dict(self) -> dict[str, Any]:
         """All of it, for a checkpoint."""
         return {
             "net": self.net.state_dict(),
             "optimiser": self.optimiser.state_dict(),
-            "average": self.average and self.average.state_dict(),
+            "ema": self.ema and self.ema.state_dict(),
             "memory": list(self.memory),
             "queries": self.queries,
         }
@@ -192,7 +197,7 @@ class Student:
         """From a checkpoint of a student with the same settings."""
         self.net.load_state_dict(state["net"])
         self.optimiser.load_state_dict(state["optimiser"])
-        if self.average:
-            self.average.load_state_dict(state["average"])
+        if self.ema:
+            self.ema.load_state_dict(state["ema"])
         self.memory = [dict(batch) for batch in state["memory"]]
         self.queries = int(state["queries"])

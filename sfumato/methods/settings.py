@@ -57,7 +57,7 @@ class Setting:
             and (self.high is None or value <= self.high)
             and (self.above is None or value > self.above)
             and (self.below is None or value < self.below)
-            and value % self.multiple == 0
+            and (self.multiple == 1 or value % self.multiple == 0)
         )
 
 

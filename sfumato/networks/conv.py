@@ -25,10 +25,10 @@ class ConvGenerator(Generator):
         latent: int = 32,
         width: int = 48,
         label_weights: Sequence[float] | None = None,
-        law: str = "gaussian",
+        latent_distribution: str = "gaussian",
         conditional: bool = True,
     ) -> None:
-        super().__init__(shape, classes, latent, label_weights, law, conditional)
+        super().__init__(shape, classes, latent, label_weights, latent_distribution, conditional)
         self.width = width
         self.coarse = (math.ceil(self.shape[1] / 4), math.ceil(self.shape[2] / 4))
         self.start = nn.Linear(latent + len(self.classes), 2 * width * math.prod(self.coarse))

@@ -63,11 +63,11 @@ class DCGANGenerator(Generator):
         width: int = 64,
         hidden: int = 1024,
         label_weights: Sequence[float] | None = None,
-        law: str = "gaussian",
+        latent_distribution: str = "gaussian",
         norm: str = "batch",
         conditional: bool = True,
     ) -> None:
-        super().__init__(shape, classes, latent, label_weights, law, conditional)
+        super().__init__(shape, classes, latent, label_weights, latent_distribution, conditional)
         if norm not in NORMS:
             raise ValueError(f"Expected norm={' or norm='.join(NORMS)}, found norm={norm}.")
         if norm == "group" and (hidden % GROUPS or 2 * width % GROUPS):

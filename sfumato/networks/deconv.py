@@ -30,10 +30,10 @@ class DeconvGenerator(Generator):
         latent: int = 128,
         width: int = 128,
         label_weights: Sequence[float] | None = None,
-        law: str = "gaussian",
+        latent_distribution: str = "gaussian",
         conditional: bool = True,
     ) -> None:
-        super().__init__(shape, classes, latent, label_weights, law, conditional)
+        super().__init__(shape, classes, latent, label_weights, latent_distribution, conditional)
         self.width = width
         sides = [tuple(-(-s // 2**i) for s in self.shape[1:]) for i in range(DOUBLINGS, -1, -1)]
         self.coarse = sides[0]

@@ -41,7 +41,7 @@ class DiffusionGenerator(Generator):
         attention: int = 1,
         patch: int = 1,
         sampler: str = "heun",
-        evaluations: int = 18,
+        sampler_steps: int = 18,
         guidance: float = 1.0,
         churn: float = 20.0,
         lowest: float = 0.002,
@@ -50,10 +50,10 @@ class DiffusionGenerator(Generator):
         bfloat16: bool = False,
     ) -> None:
         super().__init__(shape, classes, math.prod(shape), label_weights)
-        if sampler not in SAMPLERS or evaluations < 2 or not 0 < lowest < highest or spread <= 0:
+        if sampler not in SAMPLERS or sampler_steps < 2 or not 0 < lowest < highest or spread <= 0:
             raise ValueError(
                 f"Expected sampler={' or sampler='.join(SAMPLERS)}, evaluations of at least 2 and 0 < lowest < highest"
-                f", found {sampler=}, {evaluations=}, {lowest=}, {highest=}."
+                f", found {sampler=}, {sampler_steps=}, {lowest=}, {highest=}."
             )
         self._settings = {
             "width": width,
@@ -62,7 +62,7 @@ class DiffusionGenerator(Generator):
             "attention": attention,
             "patch": patch,
             "sampler": sampler,
-            "evaluations": evaluations,
+            "sampler_steps": sampler_steps,
             "guidance": guidance,
             "churn": churn,
             "lowest": lowest,
@@ -71,7 +71,7 @@ class DiffusionGenerator(Generator):
             "bfloat16": bfloat16,
         }
         self.sampler = sampler
-        self.evaluations = evaluations
+        self.sampler_steps = sampler_steps
         self.guidance = guidance
         self.churn = churn
         self.lowest = lowest
@@ -118,12 +118,12 @@ class DiffusionGenerator(Generator):
         """Noise levels from the highest to the lowest, and zero, in float32 (equation 5, rho = 7)."""
         high = self.highest ** (1 / 7)
         low = self.lowest ** (1 / 7)
-        rising = torch.linspace(0, 1, self.evaluations, dtype=torch.float64, device=device)
+        rising = torch.linspace(0, 1, self.sampler_steps, dtype=torch.float64, device=device)
         return torch.cat([(high + rising * (low - high)) ** 7, rising.new_zeros(1)]).float()
 
     def _churned(self, x: Tensor, level: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """A little more noise before a step (algorithm 2), at middle levels."""
-        gamma = min(self.churn / self.evaluations, math.sqrt(2) - 1) * ((level > 0.05) & (level < 50))
+        gamma = min(self.churn / self.sampler_steps, math.sqrt(2) - 1) * ((level > 0.05) & (level < 50))
         more = level * (1 + gamma)
         return x + (more.square() - level.square()).sqrt() * NOISE * noise.to(x), more
 

@@ -39,16 +39,16 @@ class Generator(nn.Module, ABC):
         classes: Sequence[str],
         latent: int,
         label_weights: Sequence[float] | None = None,
-        law: str = "gaussian",
+        latent_distribution: str = "gaussian",
         conditional: bool = True,
     ) -> None:
         super().__init__()
-        if law not in LAWS:
-            raise ValueError(f"Expected law={' or law='.join(LAWS)}, found law={law}.")
+        if latent_distribution not in LAWS:
+            raise ValueError(f"Expected law={' or law='.join(LAWS)}, found law={latent_distribution}.")
         self.shape = (int(shape[0]), int(shape[1]), int(shape[2]))
         self.classes = tuple(classes)
         self.latent = latent
-        self.law = law
+        self.latent_distribution = latent_distribution
         self.conditional = conditional
         self.label_weights = list(label_weights or [1 / len(self.classes)] * len(self.classes))
 
@@ -64,7 +64,7 @@ class Generator(nn.Module, ABC):
             "classes": list(self.classes),
             "latent": self.latent,
             "label_weights": self.label_weights,
-            "law": self.law,
+            "latent_distribution": self.latent_distribution,
             "conditional": self.conditional,
             **more,
         }
@@ -82,7 +82,7 @@ class Generator(nn.Module, ABC):
 
     def latents(self, n: int, random: torch.Generator) -> Tensor:
         """`n` latents of the generator's law, drawn where `random` lives: N(0, 1), or uniform in [-1, 1]."""
-        if self.law == "uniform":
+        if self.latent_distribution == "uniform":
             return torch.rand(n, self.latent, generator=random, device=random.device).mul(2).sub(1)
         return torch.randn(n, self.latent, generator=random, device=random.device)
 

@@ -28,7 +28,7 @@ class FixedSet(Generator):
         label_weights: Sequence[float] | None = None,
         repeats: bool = True,
     ) -> None:
-        super().__init__(shape, classes, 1, label_weights, law="uniform")
+        super().__init__(shape, classes, 1, label_weights, latent_distribution="uniform")
         if each < 1 or not repeats:
             raise ValueError(f"Expected each of at least 1 and repeats=True, found each={each}, repeats={repeats}.")
         self.each = each

@@ -30,7 +30,7 @@ class TeacherModel(Protocol):
     """Public: how the teams of a block of parts are made, and how many records a part brings to each update."""
 
     @property
-    def draws(self) -> int:
+    def teacher_batch(self) -> int:
         """Records of each part in one update: the same for all, so that no part's size shows in another's numbers."""
 
     def block(self, parts: int, device: str) -> int:
@@ -130,15 +130,15 @@ class Partitions:
         self._updates += 1
 
     def _records(self, block: int) -> tuple[Tensor, Tensor]:
-        """The next `draws` records of each part, going round; a part without records gets blank ones."""
+        """The next `teacher_batch` records of each part, going round; a part without records gets blank ones."""
         first = block * self._block
         last = min((block + 1) * self._block, self.parts)
         sizes = np.diff(self._starts)[first:last, None]
-        steps = self._updates * self._recipe.draws + np.arange(self._recipe.draws)
+        steps = self._updates * self._recipe.teacher_batch + np.arange(self._recipe.teacher_batch)
         rows = (self._starts[first:last, None] + steps % np.maximum(sizes, 1)).ravel()
-        rows = np.where(np.repeat(sizes > 0, self._recipe.draws, 1).ravel(), rows, 0)
+        rows = np.where(np.repeat(sizes > 0, self._recipe.teacher_batch, 1).ravel(), rows, 0)
         images, labels = self._read(rows)
-        blank = torch.from_numpy(np.repeat(sizes == 0, self._recipe.draws, 1)).to(self._device)
+        blank = torch.from_numpy(np.repeat(sizes == 0, self._recipe.teacher_batch, 1)).to(self._device)
         images = images.view(len(sizes), -1, *self._spec.shape).masked_fill_(blank[..., None, None, None], 0)
         return images, labels.view(len(sizes), -1).masked_fill_(blank, 0)
 

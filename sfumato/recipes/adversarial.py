@@ -16,17 +16,17 @@ NOTE = "Made for one large GPU and a few minutes; docs/results.md says what was 
 # Method: what both budgets share, then what epsilon 1 and epsilon 10 have of their own.
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "pate-gan": (
-        {"batch": 100, "draws": 15, "warmup": 60, "fits": 4, "moves": 2, "target": "share"},
+        {"batch": 100, "teacher_batch": 15, "warmup": 60, "fits": 4, "moves": 2, "target": "share"},
         {"teachers": 4000, "steps": 250},
         {"teachers": 2000, "steps": 400},
     ),
     "gs-wgan": (
-        {"share": 1.0, "batch": 50, "draws": 15, "warmup": 60, "rate": 1e-3},
+        {"share": 1.0, "batch": 50, "teacher_batch": 15, "warmup": 60, "learning_rate": 1e-3},
         {"teachers": 4000, "steps": 200},
         {"teachers": 2000, "steps": 300},
     ),
     "g-pate": (
-        {"dimensions": 20, "confident": False, "answer": "mean", "warmup": 50, "average": 0.9},
+        {"dimensions": 20, "confident": False, "answer": "mean", "warmup": 50, "ema_decay": 0.9},
         {"teachers": 4000, "steps": 120},
         {"teachers": 2000, "steps": 200},
     ),
@@ -38,15 +38,15 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
             "blur": 10.0,
             "rounds": 1,
             "mixture": 0.0,
-            "rate": 5e-4,
-            "average": 0.998,
+            "learning_rate": 5e-4,
+            "ema_decay": 0.998,
             "width": 32,
             "steps": 8000,
         },
         {},
         {},
     ),
-    "private-set": ({"batch": 512, "inner": 20, "rate": 0.02}, {"rounds": 10}, {"rounds": 20}),
+    "private-set": ({"batch": 512, "inner": 20, "learning_rate": 0.02}, {"rounds": 10}, {"rounds": 20}),
     "ndpdc": ({"each": 50, "batch": 1000}, {"steps": 2000}, {"steps": 3000}),
 }
 

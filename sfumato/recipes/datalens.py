@@ -86,7 +86,7 @@ def _recipe(kind: str, name: str, epsilon: float, settings: dict[str, Any], pape
 
 def _schedule(name: str) -> dict[str, Any]:
     batch, draws, warmup = SCHEDULE[name]
-    return {"teachers": TEACHERS[name], "batch": batch, "draws": draws, "updates": 2, "warmup": warmup}
+    return {"teachers": TEACHERS[name], "batch": batch, "teacher_batch": draws, "updates": 2, "warmup": warmup}
 
 
 def datalens_paper(name: str, epsilon: float) -> Recipe:
@@ -98,7 +98,7 @@ def datalens_paper(name: str, epsilon: float) -> Recipe:
     given = dict(zip(NAMES, PAPER[name, epsilon == LARGE], strict=True))
     notes = [ORDER] + [EARLIER] * (epsilon < 1) + [UNSAID] * (epsilon == LARGE) + [FACES] * (name == "faces")
     table = "table 1" if epsilon >= 1 else "section 5" if name == "faces" else "table 2"
-    return _recipe("paper", name, epsilon, _schedule(name) | given | {"law": "gaussian"}, table, *notes)
+    return _recipe("paper", name, epsilon, _schedule(name) | given | {"latent_distribution": "gaussian"}, table, *notes)
 
 
 def datalens_code(name: str, epsilon: float) -> Recipe:
@@ -107,7 +107,9 @@ def datalens_code(name: str, epsilon: float) -> Recipe:
     notes = ["Settings of the README of AI-secure/DataLens; votes, partition, optimisers and noise are sound here."]
     if name == "faces":
         notes += ["The README has 10 or 30 first updates; 30 are taken.", FACES]
-    return _recipe("code", name, epsilon, _schedule(name) | given | {"law": "uniform"}, "official README", *notes)
+    return _recipe(
+        "code", name, epsilon, _schedule(name) | given | {"latent_distribution": "uniform"}, "official README", *notes
+    )
 
 
 # Ours: (teachers, images each looks at), below and at epsilon 10. More teachers weigh more against the noise, fewer
@@ -118,7 +120,7 @@ FEW = (2000, 20)  # of the 28,000 faces
 
 def datalens_ours(name: str, epsilon: float) -> Recipe:
     """Our best settings for a budget: critics in closed form, votes of length one, a student that explains them all."""
-    teachers, draws = FEW if name == "faces" else PARTS[epsilon == LARGE]
+    teachers, teacher_batch = FEW if name == "faces" else PARTS[epsilon == LARGE]
     settings = {
         "critic": "kernel",
         "waves": 4000,
@@ -128,7 +130,7 @@ def datalens_ours(name: str, epsilon: float) -> Recipe:
         "rule": "mean",
         "student": "field",
         "teachers": teachers,
-        "draws": draws,
+        "teacher_batch": teacher_batch,
         "updates": 1,
         "warmup": 0,
         "batch": 100,
@@ -136,7 +138,7 @@ def datalens_ours(name: str, epsilon: float) -> Recipe:
         "fits": 30,
         "finish": 800,
         "shown": 500,
-        "rate": 3e-3,
+        "learning_rate": 3e-3,
         "generator": "conv",
         "width": 32,
     }
@@ -153,12 +155,12 @@ def datalens_small() -> Recipe:
         "topk": 100,
         "steps": 150,
         "batch": 15,
-        "draws": 15,
+        "teacher_batch": 15,
         "updates": 2,
         "warmup": 10,
         "rule": "soft",
         "blur": 1.0,
-        "average": 0.9,
+        "ema_decay": 0.9,
         "generator": "conv",
         "width": 32,
         "critic_width": 8,
@@ -191,7 +193,7 @@ def table4() -> Iterator[Recipe]:
     for k, found in ((100, 0.5738), (300, 0.6088)):
         yield _changed("table4", f"topk-{k}", {"topk": k}, found, said)
     for n, found in ((2000, 0.5608), (3000, 0.5952)):
-        few = {"teachers": n, "draws": 60_000 // n, "batch": 60_000 // n, "threshold": NOISE * 5000 / n}
+        few = {"teachers": n, "teacher_batch": 60_000 // n, "batch": 60_000 // n, "threshold": NOISE * 5000 / n}
         yield _changed("table4", f"teachers-{n}", few, found, f"{said} A batch is as large as a part; beta N stays.")
     for beta, found in ((0.0, 0.5859), (0.1, 0.6103), (0.3, 0.6060), (0.5, 0.6122), (0.7, 0.6213)):
         yield _changed("table4", f"beta-{beta:g}", {"threshold": beta or 1e-9}, found, said)

@@ -27,7 +27,7 @@ def dp_vae(variant: str, name: str, epsilon: float) -> Recipe:
     3
     """
     changes, paper = VARIANTS[variant]
-    settings = {"steps": 1500, "batch": 2048, "latent": 16, "width": 32, "rate": 2e-3} | changes
+    settings = {"steps": 1500, "batch": 2048, "latent": 16, "width": 32, "learning_rate": 2e-3} | changes
     return Recipe(
         name=f"dp-vae-{variant}-{name}-{epsilon:g}",
         method="dp-vae",

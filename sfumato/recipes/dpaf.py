@@ -157,9 +157,9 @@ def ours() -> Iterator[Recipe]:
         "critic_width": 16,
         "width": 16,
         "latent": 32,
-        "rate": 2e-3,
-        "critic_rate": 2e-3,
-        "average": 0.98,
+        "learning_rate": 2e-3,
+        "critic_learning_rate": 2e-3,
+        "ema_decay": 0.98,
     }
     # Maps twice as large as the paper's show the generator more of where things are.
     own: dict[str, dict[str, Any]] = {

@@ -26,11 +26,11 @@ RUN = "Made for one H200 and a few minutes, with --microbatch 4096 or more."
 SMALL = {"patch": 2, "depth": 2, "attention": 0, "level": -0.5, "bfloat16": True}
 DRAFT = {"draft_features": 20_000, "draft_steps": 2000, "public_steps": 2000, "public_batch": 192}
 OURS: dict[float, dict[str, Any]] = {
-    1.0: {"draft": 0.6, "steps": 120, "batch": 4096, "rate": 1.5e-4, "average": 0.98},
-    10.0: {"draft": 0.1, "steps": 1200, "batch": 4096, "rate": 2e-3, "average": 0.995},
+    1.0: {"draft": 0.6, "steps": 120, "batch": 4096, "learning_rate": 1.5e-4, "ema_decay": 0.98},
+    10.0: {"draft": 0.1, "steps": 1200, "batch": 4096, "learning_rate": 2e-3, "ema_decay": 0.995},
 }
 OWN: dict[tuple[str, float], dict[str, Any]] = {
-    ("fashion-mnist", 1.0): {"draft": 0.8, "steps": 80, "rate": 1e-4, "public_steps": 4000},
+    ("fashion-mnist", 1.0): {"draft": 0.8, "steps": 80, "learning_rate": 1e-4, "public_steps": 4000},
     ("fairface", 10.0): {"patch": 4, "attention": 1, "steps": 800},
 }
 
@@ -62,12 +62,12 @@ def dpdm_paper(name: str, epsilon: float) -> Recipe:
     settings = {
         "steps": 4395,
         "batch": 4096,
-        "copies": 32,
-        "rate": 3e-4,
+        "noise_multiplicity": 32,
+        "learning_rate": 3e-4,
         "cosine": False,
-        "average": 0.999,
+        "ema_decay": 0.999,
         "sampler": "churn",
-        "evaluations": 200,
+        "sampler_steps": 200,
         "bfloat16": True,
     }
     note = "Hours on several GPUs. The network has 1.74 million parameters, the paper's 1.75 million."

@@ -17,7 +17,7 @@ SETS = ("mnist", "fashion-mnist")
 SIZE = {"fakes": 0, "latent": 128, "generator": "dcgan", "width": 64, "critic_width": 128}
 REVISED = "A critic of a tenth of the revision's size and less meets less noise, and needs a hundredth of its steps."
 DECONV = {"generator": "deconv", "width": 128}  # the revision's own generator
-ADAM = {"rate": 2e-4, "critic_rate": 2e-4}
+ADAM = {"learning_rate": 2e-4, "critic_learning_rate": 2e-4}
 
 # Name: epsilon, expected batch, critic steps, critic steps a move, least accuracy, accuracy as in the README.
 CONFIGURATIONS = {
@@ -39,8 +39,8 @@ FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
             "critic_steps": 5,
             "steps": 20_000,
             "batch": 128,
-            "rate": 5e-5,
-            "critic_rate": 5e-5,
+            "learning_rate": 5e-5,
+            "critic_learning_rate": 5e-5,
         },
         "Xie et al. 2018",
         "Wasserstein critic with clipped weights. The paper takes those for a bound on gradients; here gradients are "
@@ -64,8 +64,8 @@ FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
             "steps": 20_000,
             "batch": 128,
             "clip": 1e-4,
-            "rate": 2e-5,
-            "critic_rate": 2e-5,
+            "learning_rate": 2e-5,
+            "critic_learning_rate": 2e-5,
         },
         "Beaulieu-Jones et al. 2017 (SPRINT-gan)",
         "Auxiliary classifier GAN with clipping norm 0.0001 and rate 2e-5; batches of one record there.",
@@ -88,8 +88,8 @@ FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
             "steps": 18_760,
             "batch": 64,
             "latent": 64,
-            "rate": 1e-3,
-            "critic_rate": 1e-3,
+            "learning_rate": 1e-3,
+            "critic_learning_rate": 1e-3,
         },
         "Alzantot and Srivastava 2019, official code",
         "Wasserstein critic, weights clipped at 0.01, ten critic steps a move, batches of 64 for twenty epochs; fully "
@@ -157,9 +157,9 @@ def dpgan_revised(data: str, epsilon: float) -> Recipe:
         "generator": "conv",
         "width": 64,
         "critic_heads": True,
-        "average": 0.99,
-        "rate": 1e-3,
-        "critic_rate": 1e-3,
+        "ema_decay": 0.99,
+        "learning_rate": 1e-3,
+        "critic_learning_rate": 1e-3,
     }
     of_budget: dict[str, Any] = {"steps": 2000, "batch": 1024, "critic_steps": 2, "critic_width": 16}
     if epsilon >= 10:
@@ -176,7 +176,7 @@ def dpgan_code(name: str) -> Recipe:
         "critic_steps": n,
         "least": least,
         "grace": 200,
-        "average": 0.0,
+        "ema_decay": 0.0,
         **DECONV,
     }
     data = next(d for d in sorted(SETS) if name.startswith(d))
@@ -199,9 +199,9 @@ def dpgan_small() -> Recipe:
         "latent": 32,
         "width": 16,
         "critic_width": 16,
-        "rate": 1e-3,
-        "critic_rate": 1e-3,
-        "average": 0.9,
+        "learning_rate": 1e-3,
+        "critic_learning_rate": 1e-3,
+        "ema_decay": 0.9,
     }
     return _recipe(
         "small-fashion-mnist-10",

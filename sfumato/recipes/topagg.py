@@ -104,13 +104,13 @@ def topagg(name: str, epsilon: float, k: float) -> Recipe:
     data, records, shape, given, found, table = SETS[name]
     near = nearest(given, epsilon)
     at = KS.index(k)
-    c, sigma, batch, rate = given[near][at]
+    c, sigma, batch, learning_rate = given[near][at]
     length = {"sigma": sigma} if near == epsilon else {"steps": STEPS[name, near][at]}
     settings = {
         "network": "cnn" if name == "mnist" else "features",
         "batch": batch,
         "clip": c,
-        "rate": rate,
+        "learning_rate": learning_rate,
         "momentum": 0.0,
         "k": k,
         "by": "norm",

@@ -33,12 +33,14 @@ class Toy(Method):
 
     wrong: str = ""
     times: int = 1
-    rate: float | None = None
+    learning_rate: float | None = None
     name: ClassVar[str] = "toy"
 
     def plan(self, spec, budget):
         def at(noise):
-            made = crossing(Bound(1.0), noise, Poisson(self.rate) if self.rate else None, times=self.times)
+            made = crossing(
+                Bound(1.0), noise, Poisson(self.learning_rate) if self.learning_rate else None, times=self.times
+            )
             if self.wrong == "quarter of the noise":
                 made = replace(made, mechanism=QuieterGaussian(made.mechanism.multiplier))
             return Plan(self.name, {}, spec, budget, {"mean": made})
@@ -123,7 +125,7 @@ def test_a_mistake_is_caught(wrong, caught_by):
 
 
 def test_a_subsampled_method_is_compared_with_its_own_curve():
-    report = check(Toy(times=3, rate=0.3), level=2, draws=20_000, runs=1000)
+    report = check(Toy(times=3, learning_rate=0.3), level=2, draws=20_000, runs=1000)
     assert report.verdict == "pass", report.failed
     rows = {row.check: row for row in report.rows}
     assert rows["mean: inclusion sizes"].ok and "allows no less than" in rows["whole plan"].detail
@@ -148,8 +150,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("row", "labels", "relation"), CASES)
-def test_every_method_passes_under_either_relation(row, labels, relation):
+@pytest.mark.parametrize(("name", "labels", "relation"), CASES)
+def test_every_method_passes_under_either_relation(name, labels, relation):
     method, budget, spec = find(name)(labels=labels), Budget(4.0, relation=relation), made_up()
     side = min(method.audit_side, spec.shape[1])
     report = check(method, spec=replace(spec, shape=(1, side, side)), budget=budget, level=1, draws=20_000)

@@ -77,9 +77,9 @@ def test_epochs_stand_for_steps():
         {"steps": 0},
         {"clip": 0.0},
         {"momentum": 1.0},
-        {"average": -0.1},
+        {"ema_decay": -0.1},
         {"groups": 5},
-        {"rate": math.nan},
+        {"learning_rate": math.nan},
         {"features": "vgg"},
         {"sigma": -1.0},
         {"sigma": 0.01},
@@ -99,7 +99,7 @@ def test_a_step_is_the_papers_sum():
     """NormTopK and the clip to sqrt(k) C, by hand."""
     images = np.random.default_rng(1).integers(0, 256, (20, 1, 4, 4), dtype=np.uint8)
     data = load((images, np.arange(20) % 3))
-    classifier = Classifier(**LINEAR, k=0.6, clip=0.5, rate=1.0, momentum=0.0, steps=1, batch=20)
+    classifier = Classifier(**LINEAR, k=0.6, clip=0.5, learning_rate=1.0, momentum=0.0, steps=1, batch=20)
     net = learned(classifier, data, classifier.plan_at(data.spec, Budget(1.0), 1e-9, 1))
     x, total = torch.from_numpy(images).double().flatten(1) / 255, torch.zeros(51, dtype=torch.float64)
     for row, label in zip(x, torch.arange(20) % 3, strict=True):
@@ -120,14 +120,16 @@ def test_a_step_is_the_papers_sum():
     assert torch.allclose(found, total / 20, atol=1e-6)
 
 
-@pytest.mark.parametrize("settings", [{"network": "cnn", "rate": 0.5, "clip": 1.0}, {"rate": 4.0}, LINEAR])
+@pytest.mark.parametrize(
+    "settings", [{"network": "cnn", "learning_rate": 0.5, "clip": 1.0}, {"learning_rate": 4.0}, LINEAR]
+)
 def test_with_little_noise_it_learns(settings):
     random = np.random.default_rng(2)
     labels = np.arange(120) % 2
     images = random.integers(0, 60, (120, 1, 16, 16), dtype=np.uint8)
     images[labels == 1, :, :8] += 150
     data = load((images, labels))
-    classifier = Classifier(**{"batch": 60, "steps": 20, "average": 0.5} | settings)
+    classifier = Classifier(**{"batch": 60, "steps": 20, "ema_decay": 0.5} | settings)
     net = learned(classifier, data, classifier.plan_at(data.spec, Budget(1.0), 0.01, 20))
     guesses = net(torch.from_numpy(images).float() / 255).argmax(1).numpy()
     assert (guesses == labels).mean() > 0.95
@@ -143,7 +145,7 @@ def test_without_data_it_does_the_same_and_learns_nothing():
 
 def test_people_may_be_the_unit():
     data = box(size=8, person=[i // 3 for i in range(60)])
-    classifier = Classifier(**LINEAR, batch=20, clip=0.05, rate=1.0, momentum=0.0, steps=1)
+    classifier = Classifier(**LINEAR, batch=20, clip=0.05, learning_rate=1.0, momentum=0.0, steps=1)
     net = learned(classifier, data, classifier.plan_at(data.spec, Budget(1.0, unit="person"), 1e-9, 1))
     assert float(torch.cat([net.head.weight.flatten(), net.head.bias]).detach().norm()) <= 0.05 * (1 + 1e-3)
 
@@ -169,7 +171,7 @@ def test_a_resumed_run_goes_on_where_it_stopped(tmp_path):
                 self.run._stop.set()
 
     data = box(size=16)
-    classifier = Classifier(network="cnn", batch=60, steps=6, average=0.9, clip=1.0, rate=0.1)
+    classifier = Classifier(network="cnn", batch=60, steps=6, ema_decay=0.9, clip=1.0, learning_rate=0.1)
     plan = classifier.plan_at(data.spec, Budget(1.0), 1e-9, 6)
     whole, progress = learned(classifier, data, plan), Stop()
     progress.run = run = Run(device="cpu", folder=tmp_path, ledger=Silenced(plan), progress=progress)

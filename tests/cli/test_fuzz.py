@@ -18,7 +18,7 @@ FINE = {
     "--classes": ["10", "1", "3"],
     "--relation": ["add-remove", "replace-one"],
     "--unit": ["record", "person"],
-    "--set": ["features=50", "steps=1", "bandwidth=1e-3", "width=8", "rate=1e9"],
+    "--set": ["features=50", "steps=1", "bandwidth=1e-3", "width=8", "learning_rate=1e9"],
     "--labels": ["uniform"],
 }
 ODD = {
@@ -50,8 +50,8 @@ ODD = {
         "features=3",
         "a=b",
         "features=1e3",
-        "rate=nan",
-        "rate=inf",
+        "learning_rate=nan",
+        "learning_rate=inf",
         "steps=" + "9" * 5000,
         "features=50",
         "labels=x",

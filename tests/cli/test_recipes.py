@@ -24,7 +24,7 @@ TINY = (
     "--set",
     "batch=4",
     "--set",
-    "draws=2",
+    "teacher_batch=2",
     "--set",
     "warmup=1",
     "--set",
@@ -76,7 +76,7 @@ def test_a_recipe_says_which_verb_uses_it():
 def test_a_plan_by_recipe_needs_nothing_else():
     found = planned("--recipe", NAME)
     assert found["queries_max"] == 2245 and found["paper"]["queries_max"] == 1301
-    assert found["data"]["records"] == 60_000 and found["settings"]["law"] == "gaussian"
+    assert found["data"]["records"] == 60_000 and found["settings"]["latent_distribution"] == "gaussian"
     assert planned("--recipe", NAME, *DESCRIBED)["data"]["records"] == 6000
     assert planned("--recipe", NAME, "--records", "70000")["data"]["records"] == 70_000
 
@@ -118,7 +118,10 @@ def test_a_release_by_recipe_tells_its_name(tmp_path):
     made = json.loads((tmp_path / "r" / "privacy.json").read_text())["reproducibility"]
     assert f"digits --recipe {NAME} --epsilon 5 " in made["command"] and "--set teachers=6" in made["command"]
     assert verify(tmp_path / "r").ok  # reads the recipe back from the command
-    assert "law=" not in made["command"] and made["configuration"]["settings"]["law"] == "gaussian"
+    assert (
+        "latent_distribution=" not in made["command"]
+        and made["configuration"]["settings"]["latent_distribution"] == "gaussian"
+    )
 
 
 def test_a_request_holds_what_the_recipe_says():

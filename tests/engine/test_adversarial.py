@@ -52,7 +52,7 @@ def test_turns_come_back_from_a_checkpoint():
 def players(least=0.0, **more):
     torch.manual_seed(0)
     net, critic = ConvGenerator((1, 8, 8), ("a", "b"), 4, 8), ConvCritic((1, 8, 8), 2, 8)
-    return Players(net, critic, Turns(1, least), rate=0.01, critic_rate=0.01, **more)
+    return Players(net, critic, Turns(1, least), learning_rate=0.01, critic_learning_rate=0.01, **more)
 
 
 def test_a_move_changes_the_generator_alone():
@@ -84,9 +84,9 @@ def test_weights_of_the_critic_can_be_kept_small():
     assert max(float(p.detach().abs().max()) for p in game.critic.parameters()) <= 0.02
 
 
-@pytest.mark.parametrize("average", [0.0, 0.9])
+@pytest.mark.parametrize("ema_decay", [0.0, 0.9])
 def test_a_game_comes_back_from_its_state(average):
-    one, two, run = players(average=average), players(average=average), Run(device="cpu")
+    one, two, run = players(ema_decay=average), players(ema_decay=average), Run(device="cpu")
     for step in range(2):
         one.move(OBJECTIVES["nonsaturating"], 8, run, step)
     two.load_state_dict(copy.deepcopy(one.state_dict()))

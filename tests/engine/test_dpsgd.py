@@ -117,12 +117,12 @@ def test_it_is_resumed_where_it_stopped(tmp_path):
 
     data, descent = box(), DPSGDConfig(steps=6, batch=60, clip=0.3)
     plan = planned(data, descent, 1e-7)
-    whole = train(data, descent, plan, average=0.9, pace=lambda step: 1 - step / 6)
+    whole = train(data, descent, plan, ema_decay=0.9, pace=lambda step: 1 - step / 6)
     progress = Stop()
     progress.run = run = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan), progress=progress)
     with pytest.raises(Interrupted):
-        train(data, descent, plan, run, average=0.9, pace=lambda step: 1 - step / 6)
+        train(data, descent, plan, run, ema_decay=0.9, pace=lambda step: 1 - step / 6)
     again = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan))
-    net = train(data, descent, plan, again, average=0.9, pace=lambda step: 1 - step / 6)
+    net = train(data, descent, plan, again, ema_decay=0.9, pace=lambda step: 1 - step / 6)
     assert again.ledger.complete
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(whole.parameters(), net.parameters(), strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sfumato.engine.ema import Average
+from sfumato.engine.ema import EMA
 
 
 def net_at(value):
@@ -17,7 +17,7 @@ def net_at(value):
 
 
 def test_the_average_is_the_recursion():
-    average, expected = Average(net_at(5.0), 0.3), 5.0
+    average, expected = EMA(net_at(5.0), 0.3), 5.0
     for count, value in enumerate([1.0, 2.0, 4.0, 8.0, 16.0]):
         average.update(net_at(value))
         kept = min(0.3, count / (count + 9))
@@ -28,25 +28,25 @@ def test_the_average_is_the_recursion():
 
 
 def test_the_first_weights_are_forgotten_at_once():
-    average = Average(net_at(1e6), 0.999)
+    average = EMA(net_at(1e6), 0.999)
     average.update(net_at(1.0))
     assert average.weights["weight"].tolist() == [[1.0, 1.0]]
 
 
 def test_the_average_is_its_own_copy():
     net = net_at(1.0)
-    average = Average(net, 0.9)
+    mean = EMA(net, 0.9)
     with torch.no_grad():
         net.weight.fill_(7.0)
-    assert average.weights["weight"].tolist() == [[1.0, 1.0]]
-    again = Average(net, 0.9)
-    again.load_state_dict(average.state_dict())
+    assert mean.weights["weight"].tolist() == [[1.0, 1.0]]
+    again = EMA(net, 0.9)
+    again.load_state_dict(mean.state_dict())
     again.update(net)
-    assert average.count == 0 and again.count == 1 and average.weights["weight"].tolist() == [[1.0, 1.0]]
+    assert mean.count == 0 and again.count == 1 and mean.weights["weight"].tolist() == [[1.0, 1.0]]
 
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="decay=1"):
-        Average(net_at(1.0), 1.0)
+        EMA(net_at(1.0), 1.0)
     with pytest.raises(ValueError, match="same parameters"):
-        Average(net_at(1.0), 0.9).load_state_dict(Average(torch.nn.Linear(2, 1, bias=False), 0.9).state_dict())
+        EMA(net_at(1.0), 0.9).load_state_dict(EMA(torch.nn.Linear(2, 1, bias=False), 0.9).state_dict())

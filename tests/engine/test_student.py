@@ -115,7 +115,7 @@ def test_the_first_gradient_is_the_direction_backpropagated():
 def test_images_move_along_the_direction_and_further_with_more_steps():
     gains = []
     for steps in (1, 5):
-        subject = student(rate=1e-3, scale=0.3, steps_per_query=steps)
+        subject = student(learning_rate=1e-3, scale=0.3, steps_per_query=steps)
         z, labels = subject.net.latents(6, seeded()), torch.arange(6) % 2
         before, moved = subject.fakes(z, labels), torch.ones(6, 1, 8, 8)
         subject.step(z, labels, moved)
@@ -124,7 +124,7 @@ def test_images_move_along_the_direction_and_further_with_more_steps():
 
 
 def test_no_direction_is_no_step():
-    subject = student(average=0.9)
+    subject = student(ema_decay=0.9)
     before = {name: value.clone() for name, value in subject.net.state_dict().items()}
     z, labels = subject.net.latents(4, seeded()), torch.arange(4) % 2
     subject.step(z, labels, torch.zeros(4, 1, 8, 8))
@@ -156,7 +156,7 @@ def test_replayed_directions_start_from_where_the_image_is():
 
 
 def test_the_rate_falls_along_a_cosine():
-    subject, rates = student(total=4, rate=0.01), []
+    subject, rates = student(total=4, learning_rate=0.01), []
     for number in range(5):
         feed(subject, first=number, last=number + 1)
         rates.append(subject.optimiser.param_groups[0]["lr"])
@@ -164,7 +164,7 @@ def test_the_rate_falls_along_a_cosine():
 
 
 def test_the_finished_generator_is_averaged_settled_and_apart():
-    subject = student(average=0.9, rate=0.02)
+    subject = student(ema_decay=0.9, learning_rate=0.02)
     feed(subject)
     net = subject.finished()
     assert not net.training and subject.net.training
@@ -179,7 +179,7 @@ def test_the_finished_generator_is_averaged_settled_and_apart():
     assert torch.equal(plain.finished().last.weight, plain.net.last.weight)
 
 
-FULL = {"steps_per_query": 2, "average": 0.95, "replay": 3, "scale": 0.1, "total": 8, "rate": 0.01}
+FULL = {"steps_per_query": 2, "ema_decay": 0.95, "replay": 3, "scale": 0.1, "total": 8, "learning_rate": 0.01}
 
 
 @pytest.mark.parametrize("options", [FULL, FULL | {"replayed": "direction"}, {}])
@@ -200,13 +200,14 @@ def test_a_resumed_student_is_the_uninterrupted_one_bit_for_bit(tmp_path, option
 
 def test_any_generator_can_be_a_student():
     net = ConvGenerator((1, 8, 8), ("a", "b"), latent=4, width=8)
-    subject = Student(net, average=0.5)
+    subject = Student(net, ema_decay=0.5)
     feed(subject, last=2)
     assert subject.finished().sample(3).pixels.shape == (3, 1, 8, 8)
 
 
 @pytest.mark.parametrize(
-    "options", [{"rate": 0}, {"scale": -1.0}, {"steps_per_query": 0}, {"replay": -1}, {"total": 0}, {"replayed": "all"}]
+    "options",
+    [{"learning_rate": 0}, {"scale": -1.0}, {"steps_per_query": 0}, {"replay": -1}, {"total": 0}, {"replayed": "all"}],
 )
 def test_settings_without_sense_are_refused(options):
     with pytest.raises(ValueError, match="Expected"):

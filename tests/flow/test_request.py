@@ -34,7 +34,7 @@ OTHER = {
     "labels": "private:0.25",
     "public": "tiny.npz",
     "provenance": "a licence (CC0), https://example.org/a/b",
-    "settings": {"steps": "3", "law": "a b"},
+    "settings": {"steps": "3", "latent_distribution": "a b"},
     "count": 7,
     "format": "parquet",
     "seed": 9,
@@ -98,7 +98,7 @@ maybe = {
     "seed": st.integers(0, 2**63 - 1),
     "epsilon": st.floats(0.001, 1000),
     "delta": st.floats(1e-15, 0.5),
-    "settings": st.dictionaries(st.sampled_from(["steps", "features", "law"]), plain, max_size=3),
+    "settings": st.dictionaries(st.sampled_from(["steps", "features", "latent_distribution"]), plain, max_size=3),
 }
 
 
@@ -123,7 +123,7 @@ def test_local_places_are_left_out():
         public="/home/ann/tiny.npz",
         labels="/home/ann/w.csv",
         provenance="from /home/ann/notes",
-        settings={"weights": "/home/ann/net.pt", "rate": "1/50"},
+        settings={"weights": "/home/ann/net.pt", "learning_rate": "1/50"},
         ledger="/home/ann/l",
         out="/home/ann/out",
         sign="/home/ann/key",
@@ -133,7 +133,7 @@ def test_local_places_are_left_out():
     assert "ann" not in line.lower()
     back = parsed(line)
     assert (back.data, back.public, back.labels) == ("celeba-hair:faces", "tiny.npz", "w.csv")
-    assert back.settings == {"weights": "net.pt", "rate": "1/50"}
+    assert back.settings == {"weights": "net.pt", "learning_rate": "1/50"}
 
 
 def test_a_classifier_goes_round():

@@ -90,7 +90,9 @@ def test_group_norm_needs_no_settling():
     assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
 
 
-@pytest.mark.parametrize("options", [{}, {"norm": "group"}, {"law": "uniform", "label_weights": [0.5, 0.25, 0.25]}])
+@pytest.mark.parametrize(
+    "options", [{}, {"norm": "group"}, {"latent_distribution": "uniform", "label_weights": [0.5, 0.25, 0.25]}]
+)
 def test_it_comes_back_from_its_configuration_and_weights(options):
     net = small(**options)
     net.settle(seeded())
@@ -101,7 +103,7 @@ def test_it_comes_back_from_its_configuration_and_weights(options):
 
 
 def test_latents_follow_their_law():
-    uniform, gaussian = (small(law=law).latents(4000, seeded()) for law in ("uniform", "gaussian"))
+    uniform, gaussian = (small(latent_distribution=law).latents(4000, seeded()) for law in ("uniform", "gaussian"))
     assert -1 <= uniform.min() < -0.99 and 0.99 < uniform.max() <= 1 and abs(uniform.var() - 1 / 3) < 0.01
     assert gaussian.max() > 3 and abs(gaussian.std() - 1) < 0.02
     conv = ConvGenerator((1, 8, 8), ("a",), latent=6, width=8)
@@ -114,7 +116,10 @@ def test_the_label_reaches_the_image():
     assert not torch.allclose(images[0], images[1]) and not torch.allclose(images[1], images[2])
 
 
-@pytest.mark.parametrize(("options", "says"), [({"law": "cauchy"}, "law=gaussian"), ({"norm": "none"}, "norm=batch")])
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"latent_distribution": "cauchy"}, "latent_distribution=gaussian"), ({"norm": "none"}, "norm=batch")],
+)
 def test_unknown_options_are_refused(options, says):
     with pytest.raises(ValueError, match=says):
         small(**options)

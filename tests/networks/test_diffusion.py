@@ -10,7 +10,7 @@ from sfumato.engine.gradients.validate import validate
 from sfumato.networks import load_generator
 from sfumato.networks.diffusion import DiffusionGenerator
 
-SMALL = {"width": 8, "multipliers": (1, 2), "evaluations": 4}
+SMALL = {"width": 8, "multipliers": (1, 2), "sampler_steps": 4}
 
 
 def small(shape=(1, 8, 8), classes=("a", "b"), **changes):
@@ -34,7 +34,7 @@ class Exact(DiffusionGenerator):
 
 @pytest.mark.parametrize("sampler", ["heun", "churn"])
 def test_with_an_ideal_denoiser_the_samplers_find_the_law(sampler):
-    net = Exact((1, 8, 8), ("a",), width=8, multipliers=(1,), sampler=sampler, evaluations=30)
+    net = Exact((1, 8, 8), ("a",), width=8, multipliers=(1,), sampler=sampler, sampler_steps=30)
     z = torch.randn(200, net.latent, generator=torch.Generator().manual_seed(0))
     pixels = net(z, torch.zeros(200, dtype=torch.long)) * 2 - 1
     assert pixels.mean().item() == pytest.approx(0.2, abs=0.005)
@@ -86,7 +86,7 @@ def test_its_default_size_is_that_of_the_literature():
     assert 1.4e6 < sum(p.numel() for p in net.parameters()) < 1.8e6
 
 
-@pytest.mark.parametrize("bad", [{"sampler": "none"}, {"evaluations": 1}, {"width": 10}, {"lowest": 100.0}])
+@pytest.mark.parametrize("bad", [{"sampler": "none"}, {"sampler_steps": 1}, {"width": 10}, {"lowest": 100.0}])
 def test_wrong_settings_are_refused(bad):
     with pytest.raises(ValueError, match="Expected"):
         small(**bad)

@@ -76,7 +76,7 @@ def test_the_paper_counts_as_it_does(data):
 def test_paper_and_code_differ_where_they_do():
     paper, code = find("datalens-paper-mnist-10").settings, find("datalens-code-mnist-10").settings
     changed = {field for field in paper if paper[field] != code[field]}
-    assert changed == {"law", "topk", "sigma", "threshold"} and set(paper) == set(code)
+    assert changed == {"latent_distribution", "topk", "sigma", "threshold"} and set(paper) == set(code)
 
 
 @pytest.mark.parametrize("cell", STEPS)

@@ -18,7 +18,15 @@ def test_there_is_one_for_each_cell():
 
 def test_settings_are_those_of_table_11():
     found = topagg.find("topagg-mnist-norm-0.6-1")
-    wanted = {"clip": 16.0, "sigma": 1.6, "batch": 512, "rate": 0.08, "k": 0.6, "momentum": 0.0, "network": "cnn"}
+    wanted = {
+        "clip": 16.0,
+        "sigma": 1.6,
+        "batch": 512,
+        "learning_rate": 0.08,
+        "k": 0.6,
+        "momentum": 0.0,
+        "network": "cnn",
+    }
     made = topagg.make(found).settings()
     assert {name: made[name] for name in wanted} == wanted
     assert found.published == 0.9513

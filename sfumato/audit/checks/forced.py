@@ -6,7 +6,7 @@ ranks; noise drawn on the device. Sums must come out as they do by the usual way
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any

@@ -36,7 +36,7 @@ def table_of(query: Any) -> tuple[Tensor, ...]:
     """A few draws of a query, of one that has any."""
     if not isinstance(query, ClippedGradient) or query.draw is None:
         return ()
-    return query.draw(ROWS * query.copies)
+    return query.draw(ROWS * query.noise_multiplicity)
 
 
 def still(query: Any, table: tuple[Tensor, ...]) -> Any:
@@ -81,7 +81,7 @@ class Steady:
         bare = images.detach().flatten(1)[:, 1:].cpu().numpy()  # without the mark
         named = (hashlib.blake2b(image.tobytes(), digest_size=4).digest() for image in bare)
         places = np.array([int.from_bytes(name, "big") % ROWS for name in named])
-        lines = (places[:, None] * self.query.copies + np.arange(self.query.copies)).ravel()
+        lines = (places[:, None] * self.query.noise_multiplicity + np.arange(self.query.noise_multiplicity)).ravel()
 
         def draw(n: int) -> tuple[Tensor, ...]:
             at = torch.from_numpy(np.resize(lines, n))

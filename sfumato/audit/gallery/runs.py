@@ -81,8 +81,8 @@ class _Visited:
     left: dict[str, Tensor] = field(default_factory=dict)
 
     @property
-    def draws(self) -> int:
-        return self.critics.draws
+    def teacher_batch(self) -> int:
+        return self.critics.teacher_batch
 
     def block(self, parts: int, device: str) -> int:
         return 2
@@ -120,7 +120,9 @@ def visitors(bug: bool) -> Method:
 
     def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
         spec = barrier.spec
-        held = barrier.hold(_Visited(Critics(spec.shape, len(spec.classes), width=2, hidden=4, draws=2), bug), 8)
+        held = barrier.hold(
+            _Visited(Critics(spec.shape, len(spec.classes), width=2, hidden=4, teacher_batch=2), bug), 8
+        )
         query = PartitionSum(
             held,
             lambda team, random, x, y: votes.encode(team.team.directions(x, y), random),

@@ -37,7 +37,7 @@ Vote = Callable[[Tensor, torch.Generator], Tensor]
 class Bare:
     """The recipe of teachers without a state, whose gradients are handed to them."""
 
-    draws = 1
+    teacher_batch = 1
 
     def block(self, parts: int, device: str) -> int:
         """All in one."""

@@ -157,8 +157,8 @@ class _Slots:
     shared: bool
 
     @property
-    def draws(self) -> int:
-        return self.critics.draws
+    def teacher_batch(self) -> int:
+        return self.critics.teacher_batch
 
     def block(self, parts: int, device: str) -> int:
         return parts
@@ -192,7 +192,7 @@ class _Turns:
 
 def shared_optimiser(bug: bool) -> Subject:
     """Real critics; the moments of one teacher's optimiser are handed to the next."""
-    recipe = _Slots(Critics(SPEC.shape, len(SPEC.classes), width=2, hidden=4, draws=2), shared=bug)
+    recipe = _Slots(Critics(SPEC.shape, len(SPEC.classes), width=2, hidden=4, teacher_batch=2), shared=bug)
     public = torch.linspace(0, 1, 3 * 64).view(3, *SPEC.shape), torch.tensor([0, 1, 0])
 
     def states(made: Made) -> list[NDArray[np.uint8]]:

@@ -144,7 +144,7 @@ def jacobian(real: ClippedGradient, images: Tensor, labels: Tensor, *public: Any
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         images = images.clone().requires_grad_()
         losses = real._losses(real.net, real._batch(images, labels), public)
-        for i, loss in enumerate(losses.view(len(images), real.copies).sum(1)):
+        for i, loss in enumerate(losses.view(len(images), real.noise_multiplicity).sum(1)):
             try:
                 moved = _slope(_gradient_length(loss, real), images)
             except RuntimeError:

@@ -22,7 +22,7 @@ LEAST = 16
 MOST = 64
 
 
-def kernel_rows(layer: nn.Module, x: Tensor, g: Tensor, copies: int) -> Tensor | None:
+def kernel_rows(layer: nn.Module, x: Tensor, g: Tensor, noise_multiplicity: int) -> Tensor | None:
     """(B, 1, O, places * C) in float32, of an input (B K, C, H, W) and gradients (B K, O, H', W'); None elsewhere."""
     if not (x.is_cuda and torch.bfloat16 in (x.dtype, g.dtype) and isinstance(layer, nn.Conv2d) and len(x)):
         return None
@@ -30,14 +30,14 @@ def kernel_rows(layer: nn.Module, x: Tensor, g: Tensor, copies: int) -> Tensor |
     if not plain or any(way[0] != way[1] for way in (layer.stride, layer.padding)) or set(layer.dilation) != {1}:
         return None
     kernel = working(x.device)
-    return None if kernel is None else launched(kernel, layer, x, g, copies)
+    return None if kernel is None else launched(kernel, layer, x, g, noise_multiplicity)
 
 
-def launched(kernel: Any, layer: nn.Conv2d, x: Tensor, g: Tensor, copies: int) -> Tensor:
+def launched(kernel: Any, layer: nn.Conv2d, x: Tensor, g: Tensor, noise_multiplicity: int) -> Tensor:
     """By the kernel."""
     x, g = (y.bfloat16().contiguous(memory_format=torch.channels_last) for y in (x, g))  # so rounded the layer saw them
     (_, c, h, w), (o, ho, wo) = x.shape, g.shape[1:]
-    (down, across), units = layer.kernel_size, len(x) // copies
+    (down, across), units = layer.kernel_size, len(x) // noise_multiplicity
     rows = torch.empty(units, 1, o, down * across * c, dtype=torch.float32, device=x.device)
     some_o, some_c = (min(MOST, max(LEAST, 1 << (n - 1).bit_length())) for n in (o, c))
     grid = (units, down * across, -(-o // some_o) * -(-c // some_c))
@@ -46,7 +46,7 @@ def launched(kernel: Any, layer: nn.Conv2d, x: Tensor, g: Tensor, copies: int) -
             x,
             g,
             rows,
-            copies,
+            noise_multiplicity,
             c,
             h,
             w,
@@ -77,10 +77,10 @@ def working(device: torch.device) -> Any:
         return None
 
 
-def shown(layer: nn.Conv2d, x: Tensor, g: Tensor, copies: int) -> Tensor:
+def shown(layer: nn.Conv2d, x: Tensor, g: Tensor, noise_multiplicity: int) -> Tensor:
     """The same by windows, for comparison."""
     windows = F.unfold(x.float(), layer.kernel_size, padding=layer.padding, stride=layer.stride)  # type: ignore[arg-type]
-    rows = (g.float().flatten(2) @ windows.mT).unflatten(0, (-1, copies)).sum(1)
+    rows = (g.float().flatten(2) @ windows.mT).unflatten(0, (-1, noise_multiplicity)).sum(1)
     return rows.unflatten(2, (x.shape[1], -1)).mT.flatten(2)[:, None]
 
 
@@ -96,7 +96,7 @@ def written() -> Callable[..., Any]:
         x,
         g,
         rows,
-        copies: tl.constexpr,
+        noise_multiplicity: tl.constexpr,
         c: tl.constexpr,
         h: tl.constexpr,
         w: tl.constexpr,
@@ -116,8 +116,8 @@ def written() -> Callable[..., Any]:
         tiles: tl.constexpr = (c + some_c - 1) // some_c
         out = tl.program_id(2) // tiles * some_o + tl.arange(0, some_o)
         into = tl.program_id(2) % tiles * some_c + tl.arange(0, some_c)
-        total: tl.constexpr = copies * ho * wo
-        x += unit * (copies * h * w * c)
+        total: tl.constexpr = noise_multiplicity * ho * wo
+        x += unit * (noise_multiplicity * h * w * c)
         g += unit * (total * o)
         found = tl.zeros((some_o, some_c), dtype=tl.float32)
         for first in range(0, total, some_t):

@@ -196,9 +196,11 @@ def gram(sizes: Sizes) -> bool:
     return 2 * positions * (inputs + outputs) <= inputs * outputs or positions == 1
 
 
-def outer(pairs: Callable[[Tensor, Tensor], Pairs], x: Tensor, g: Tensor, copies: int, sizes: Sizes) -> Term:
+def outer(
+    pairs: Callable[[Tensor, Tensor], Pairs], x: Tensor, g: Tensor, noise_multiplicity: int, sizes: Sizes
+) -> Term:
     """Sums of outer products over positions, in the cheaper form; `pairs` makes them for some of the examples."""
-    units, (groups, positions, inputs, outputs) = x.shape[0] // copies, sizes
+    units, (groups, positions, inputs, outputs) = x.shape[0] // noise_multiplicity, sizes
     if gram(sizes) or units * _numel(sizes) > ROOM:
         return pairs(x, g)
     # Columns of few examples stay in a processor's cache and are not all in memory; a GPU prefers large products.
@@ -207,7 +209,9 @@ def outer(pairs: Callable[[Tensor, Tensor], Pairs], x: Tensor, g: Tensor, copies
         whole = pairs(x, g)
         return Rows(joined(whole.b, whole.a), whole.lay)
     rows = torch.empty(units, groups, outputs, inputs, dtype=_full(x[:0]).dtype, device=x.device)
-    for into, *part in zip(rows.split(step), x.split(copies * step), g.split(copies * step), strict=True):
+    for into, *part in zip(
+        rows.split(step), x.split(noise_multiplicity * step), g.split(noise_multiplicity * step), strict=True
+    ):
         some = pairs(*part)
         torch.matmul(_full(some.b).mT, _full(some.a), out=into)
     return Rows(rows, some.lay)
@@ -219,56 +223,56 @@ Terms = dict[str, Callable[[], Term]]
 Rule = Callable[[Any, Tensor, Tensor, int], Terms]
 
 
-def _linear(layer: nn.Linear, x: Tensor, g: Tensor, copies: int) -> Terms:
-    inputs, outputs, units = x.shape[-1], g.shape[-1], len(x) // copies
-    positions = copies * math.prod(x.shape[1:-1])
+def _linear(layer: nn.Linear, x: Tensor, g: Tensor, noise_multiplicity: int) -> Terms:
+    inputs, outputs, units = x.shape[-1], g.shape[-1], len(x) // noise_multiplicity
+    positions = noise_multiplicity * math.prod(x.shape[1:-1])
 
     def pairs(x: Tensor, g: Tensor) -> Pairs:
         return Pairs(x.reshape(-1, 1, positions, inputs), g.reshape(-1, 1, positions, outputs), _flat)
 
     return {
-        "weight": lambda: outer(pairs, x, g, copies, (1, positions, inputs, outputs)),
+        "weight": lambda: outer(pairs, x, g, noise_multiplicity, (1, positions, inputs, outputs)),
         "bias": lambda: Rows(g if positions == 1 else _full(g).reshape(units, positions, outputs).sum(1)),
     }
 
 
-def _conv(layer: nn.Conv1d | nn.Conv2d, x: Tensor, g: Tensor, copies: int) -> Terms:
+def _conv(layer: nn.Conv1d | nn.Conv2d, x: Tensor, g: Tensor, noise_multiplicity: int) -> Terms:
     mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
     pads = layer._reversed_padding_repeated_twice
 
     def pairs(x: Tensor, g: Tensor) -> Pairs:
         a = patches(F.pad(x, pads, mode) if any(pads) else x, layer, g.shape[2:])
-        return Pairs(_fold(a, copies), _fold(_split(g, layer.groups), copies), lay)
+        return Pairs(_fold(a, noise_multiplicity), _fold(_split(g, layer.groups), noise_multiplicity), lay)
 
     def weight() -> Term:
-        sizes, units = _sizes(layer, x, g, copies), len(x) // copies
+        sizes, units = _sizes(layer, x, g, noise_multiplicity), len(x) // noise_multiplicity
         fits = not gram(sizes) and units * _numel(sizes) <= LARGE
-        rows = kernel_rows(layer, x, g, copies) if fits else None
-        return outer(pairs, x, g, copies, sizes) if rows is None else Rows(rows, lay)
+        rows = kernel_rows(layer, x, g, noise_multiplicity) if fits else None
+        return outer(pairs, x, g, noise_multiplicity, sizes) if rows is None else Rows(rows, lay)
 
     lay = _kernel(layer)
-    return {"weight": weight, "bias": lambda: Rows(_over_positions(g, copies))}
+    return {"weight": weight, "bias": lambda: Rows(_over_positions(g, noise_multiplicity))}
 
 
-def _transposed(layer: nn.ConvTranspose1d | nn.ConvTranspose2d, x: Tensor, g: Tensor, copies: int) -> Terms:
+def _transposed(layer: nn.ConvTranspose1d | nn.ConvTranspose2d, x: Tensor, g: Tensor, noise_multiplicity: int) -> Terms:
     # A transposed convolution is the backward pass of a convolution: input and output change places.
     pads = [p for side in reversed(layer.padding) for p in (int(side), int(side))]
 
     def pairs(x: Tensor, g: Tensor) -> Pairs:
         a = patches(F.pad(g, pads) if any(pads) else g, layer, x.shape[2:])
-        return Pairs(_fold(a, copies), _fold(_split(x, layer.groups), copies), lay)
+        return Pairs(_fold(a, noise_multiplicity), _fold(_split(x, layer.groups), noise_multiplicity), lay)
 
     lay = _kernel(layer)
     return {
-        "weight": lambda: outer(pairs, x, g, copies, _sizes(layer, g, x, copies)),
-        "bias": lambda: Rows(_over_positions(g, copies)),
+        "weight": lambda: outer(pairs, x, g, noise_multiplicity, _sizes(layer, g, x, noise_multiplicity)),
+        "bias": lambda: Rows(_over_positions(g, noise_multiplicity)),
     }
 
 
-def _sizes(layer: nn.Module, seen: Tensor, at: Tensor, copies: int) -> Sizes:
+def _sizes(layer: nn.Module, seen: Tensor, at: Tensor, noise_multiplicity: int) -> Sizes:
     """Of a convolution that sees patches of one map, one for each position of the other."""
     groups, window = int(layer.groups), math.prod(layer.kernel_size)  # type: ignore[arg-type]
-    return groups, copies * math.prod(at.shape[2:]), seen.shape[1] // groups * window, at.shape[1] // groups
+    return groups, noise_multiplicity * math.prod(at.shape[2:]), seen.shape[1] // groups * window, at.shape[1] // groups
 
 
 def patches(x: Tensor, layer: nn.Module, out: torch.Size) -> Tensor:
@@ -290,9 +294,9 @@ def _split(y: Tensor, groups: int) -> Tensor:
     return y.reshape(y.shape[0], groups, y.shape[1] // groups, -1).mT
 
 
-def _fold(y: Tensor, copies: int) -> Tensor:
+def _fold(y: Tensor, noise_multiplicity: int) -> Tensor:
     """(B K, G, T, D) -> (B, G, K T, D): copies of an example become positions."""
-    return y if copies == 1 else y.unflatten(0, (-1, copies)).transpose(1, 2).flatten(2, 3)
+    return y if noise_multiplicity == 1 else y.unflatten(0, (-1, noise_multiplicity)).transpose(1, 2).flatten(2, 3)
 
 
 def _flat(w: Tensor) -> Tensor:
@@ -304,26 +308,26 @@ def _kernel(layer: nn.Module) -> Lay:
     return lambda w: w.view(*w.shape[:-1], math.prod(sides), -1).mT.flatten(-4)
 
 
-def _over_positions(g: Tensor, copies: int) -> Tensor:
+def _over_positions(g: Tensor, noise_multiplicity: int) -> Tensor:
     kind = torch.promote_types(g.dtype, torch.float32)
     summed = g.sum(tuple(range(2, g.dim())), dtype=kind) if g.dim() > 2 else _full(g)
-    return summed if copies == 1 else summed.view(-1, copies, g.shape[1]).sum(1)
+    return summed if noise_multiplicity == 1 else summed.view(-1, noise_multiplicity, g.shape[1]).sum(1)
 
 
-def _by_channel(layer: nn.Module, x: Tensor, g: Tensor, copies: int) -> Terms:
+def _by_channel(layer: nn.Module, x: Tensor, g: Tensor, noise_multiplicity: int) -> Terms:
     def even() -> Tensor:
         groups = layer.num_groups if isinstance(layer, nn.GroupNorm) else x.shape[1]
         return F.group_norm(_full(x), int(groups), eps=float(layer.eps))  # type: ignore[arg-type]
 
     return {
-        "weight": lambda: Rows(_over_positions(_full(g) * even(), copies)),
-        "bias": lambda: Rows(_over_positions(g, copies)),
+        "weight": lambda: Rows(_over_positions(_full(g) * even(), noise_multiplicity)),
+        "bias": lambda: Rows(_over_positions(g, noise_multiplicity)),
     }
 
 
-def _by_entry(layer: nn.LayerNorm | nn.RMSNorm, x: Tensor, g: Tensor, copies: int) -> Terms:
+def _by_entry(layer: nn.LayerNorm | nn.RMSNorm, x: Tensor, g: Tensor, noise_multiplicity: int) -> Terms:
     normalise = F.layer_norm if isinstance(layer, nn.LayerNorm) else F.rms_norm
-    flat = (len(x) // copies, -1, math.prod(layer.normalized_shape))
+    flat = (len(x) // noise_multiplicity, -1, math.prod(layer.normalized_shape))
 
     def even() -> Tensor:
         return normalise(_full(x), layer.normalized_shape, eps=layer.eps)
@@ -334,10 +338,10 @@ def _by_entry(layer: nn.LayerNorm | nn.RMSNorm, x: Tensor, g: Tensor, copies: in
     }
 
 
-def _embedding(layer: nn.Embedding, x: Tensor, g: Tensor, copies: int) -> Terms:
+def _embedding(layer: nn.Embedding, x: Tensor, g: Tensor, noise_multiplicity: int) -> Terms:
     if layer.max_norm is not None or layer.scale_grad_by_freq:
         raise Uncovered("an embedding with max_norm or scale_grad_by_freq")
-    units = len(x) // copies
+    units = len(x) // noise_multiplicity
     index, b = x.reshape(units, -1), g.reshape(units, -1, layer.embedding_dim)
     if layer.padding_idx is not None:
         b = b.masked_fill((index == layer.padding_idx)[:, :, None], 0)
@@ -420,16 +424,16 @@ def _own(layer: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in layer._parameters.items() if p is not None and p.requires_grad}
 
 
-def terms(records: list[Record], units: int, copies: int) -> dict[str, Term]:
+def terms(records: list[Record], units: int, noise_multiplicity: int) -> dict[str, Term]:
     """The term of each trainable parameter that was reached, by its name."""
     found: dict[str, Term] = {}
     for r in records:
         if r.g is None:
             continue
-        if not r.x.shape[0] == r.g.shape[0] == units * copies:
-            raise Uncovered(f"layer '{r.name}' sees {r.x.shape[0]} rows for {units * copies} images")
+        if not r.x.shape[0] == r.g.shape[0] == units * noise_multiplicity:
+            raise Uncovered(f"layer '{r.name}' sees {r.x.shape[0]} rows for {units * noise_multiplicity} images")
         if r.x._version != r.version:
             raise Uncovered(f"the input of layer '{r.name}' is overwritten in place")
-        made = RULES[type(r.layer)](r.layer, r.x, r.g, copies)
+        made = RULES[type(r.layer)](r.layer, r.x, r.g, noise_multiplicity)
         found |= {f"{r.name}.{key}" if r.name else key: made[key]() for key in _own(r.layer)}
     return found

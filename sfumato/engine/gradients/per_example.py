@@ -54,7 +54,7 @@ def per_example(
     *,
     batch: int = 0,
     way: str = "auto",
-    copies: int = 1,
+    noise_multiplicity: int = 1,
     draw: Draw | None = None,
     bfloat16: bool = False,
 ) -> ClippedGradient:
@@ -67,13 +67,15 @@ def per_example(
     >>> query.total(torch.ones(3, 1, 2, 2), torch.zeros(3, dtype=torch.long)).tolist()
     [1.341640..., 1.341640..., 1.341640..., 1.341640..., 1.341640...]
     """
-    if way not in ("auto", *WAYS) or copies < 1:
-        raise ValueError(f"Expected way in {('auto', *WAYS)} and copies of at least 1, found {way!r}, {copies}.")
+    if way not in ("auto", *WAYS) or noise_multiplicity < 1:
+        raise ValueError(
+            f"Expected way in {('auto', *WAYS)} and copies of at least 1, found {way!r}, {noise_multiplicity}."
+        )
     validate(net)
     if not any(p.requires_grad for p in net.parameters()):
         raise InputError("Expected a network with trainable parameters, found none.")
     return ClippedGradient(
-        net, loss, Flat(clip) if isinstance(clip, int | float) else clip, way, copies, draw, bfloat16, batch
+        net, loss, Flat(clip) if isinstance(clip, int | float) else clip, way, noise_multiplicity, draw, bfloat16, batch
     )
 
 
@@ -113,7 +115,7 @@ class ClippedGradient:
     loss: Loss
     clip: Clip
     way: str = "auto"
-    copies: int = 1
+    noise_multiplicity: int = 1
     draw: Draw | None = None
     bfloat16: bool = False  # forward and backward in bfloat16, norms and sums in float32
     batch: int = 0
@@ -214,7 +216,7 @@ class ClippedGradient:
         batch = self._filled(images, labels, block)
         with torch.enable_grad(), self._precision(images):
             records, _ = ghost.record(self.net, lambda: self._losses(self.net, batch, public))
-        return ghost.terms(records, len(batch[0]) // self.copies, self.copies)
+        return ghost.terms(records, len(batch[0]) // self.noise_multiplicity, self.noise_multiplicity)
 
     # Materialised rows
 
@@ -236,7 +238,7 @@ class ClippedGradient:
         validate(self.net)
         weights = {f"net.{name}": p.detach() for name, p in self._parts}
         one_by_one, block = (_vmap, block) if way == "vmap" else (_loop, 1)
-        batch = tuple(t.unflatten(0, (-1, self.copies)) for t in self._filled(images, labels, block))
+        batch = tuple(t.unflatten(0, (-1, self.noise_multiplicity)) for t in self._filled(images, labels, block))
         with torch.enable_grad(), self._precision(images):
             return one_by_one(self._held(public), weights, batch)[: len(images)]
 
@@ -278,8 +280,8 @@ class ClippedGradient:
         like = next(p for p in self.net.parameters() if p.requires_grad)
         images = images.to(like)
         labels = labels.to(like.device)
-        if self.copies > 1:
-            images, labels = (t.repeat_interleave(self.copies, 0) for t in (images, labels))
+        if self.noise_multiplicity > 1:
+            images, labels = (t.repeat_interleave(self.noise_multiplicity, 0) for t in (images, labels))
         drawn = self.draw(len(images)) if self.draw else ()
         return (images, labels, *(t.to(like.device) for t in drawn))
 
@@ -294,14 +296,14 @@ class ClippedGradient:
         if count % block == 0:
             return batch
         places = torch.arange(-(-count // block) * block, device=batch[0].device) % count
-        return tuple(t.unflatten(0, (count, self.copies))[places].flatten(0, 1) for t in batch)
+        return tuple(t.unflatten(0, (count, self.noise_multiplicity))[places].flatten(0, 1) for t in batch)
 
     def _losses(self, net: nn.Module, batch: tuple[Tensor, ...], public: tuple[Any, ...]) -> Tensor:
         losses = self.loss(net, *batch, *public)
         if losses.shape != batch[1].shape[:1]:
             raise InputError(f"Expected one loss for each of {len(batch[1])} images, found {tuple(losses.shape)}.")
         losses = losses.float() if losses.dtype != torch.float64 else losses
-        return losses / self.copies if self.copies > 1 else losses
+        return losses / self.noise_multiplicity if self.noise_multiplicity > 1 else losses
 
     def _held(self, public: tuple[Any, ...]) -> FixedNetwork:
         return FixedNetwork(self.net, lambda net, *batch: self._losses(net, batch, public))
@@ -319,7 +321,10 @@ class ClippedGradient:
 
     def _choose(self, images: Tensor, public: tuple[Any, ...]) -> str:
         batch = self._batch(*_made_up(images))
-        changed = (torch.cat([1 - batch[0][: self.copies], batch[0][self.copies :]]), *batch[1:])
+        changed = (
+            torch.cat([1 - batch[0][: self.noise_multiplicity], batch[0][self.noise_multiplicity :]]),
+            *batch[1:],
+        )
         held = self._held(public)
         with torch.enable_grad():
             if remembers_examples(held, batch, changed):

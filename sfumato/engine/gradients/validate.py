@@ -147,10 +147,10 @@ def unfit_for_ghost(held: FixedNetwork, batch: Batch, changed: Batch, units: int
     return _wrong(found, dict(zip(weights, slopes, strict=True)), loss.new_ones(units))
 
 
-def _mixed(first: list[ghost.Record], second: list[ghost.Record], copies: int) -> bool:
+def _mixed(first: list[ghost.Record], second: list[ghost.Record], noise_multiplicity: int) -> bool:
     pairs = [(a.x, b.x) for a, b in zip(first, second, strict=True)]
     pairs += [(a.g, b.g) for a, b in zip(first, second, strict=True) if a.g is not None and b.g is not None]
-    return any(_differ(a[copies:], b[copies:]) for a, b in pairs)
+    return any(_differ(a[noise_multiplicity:], b[noise_multiplicity:]) for a, b in pairs)
 
 
 def _wrong(found: dict[str, ghost.Term], slopes: dict[str, Tensor | None], ones: Tensor) -> str | None:

@@ -50,8 +50,8 @@ class Critics:
     hidden: int = 256
     norm: bool = True
     heads: bool = False  # the last layer has weights of its own for each label, not only a constant
-    draws: int = 15  # real images that each teacher brings to an update
-    rate: float = 1e-3
+    teacher_batch: int = 15  # real images that each teacher brings to an update
+    learning_rate: float = 1e-3
     beta1: float = 0.5
     beta2: float = 0.999
     moments: str = "float32"
@@ -62,10 +62,10 @@ class Critics:
             raise ValueError(
                 f"Expected shape (c, h, w) and classes from 0, found shape={self.shape}, classes={self.classes}."
             )
-        if min(self.width, self.hidden, self.draws) < 1 or not 0 < self.rate < 10:
+        if min(self.width, self.hidden, self.teacher_batch) < 1 or not 0 < self.learning_rate < 10:
             raise ValueError(
                 "Expected width, hidden, draws from 1 and rate in (0, 10), "
-                f"found {self.width}, {self.hidden}, {self.draws}, {self.rate}."
+                f"found {self.width}, {self.hidden}, {self.teacher_batch}, {self.learning_rate}."
             )
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
             raise ValueError(f"Expected beta1 and beta2 in [0, 1), found {self.beta1}, {self.beta2}.")
@@ -162,7 +162,7 @@ class Critics:
         (a, b), (_, first, second) = self.maps, self.positions
         conv = TAPS * self.shape[0] * first + 4 * a * first + (TAPS * a + 9 * b + 4 * b) * second
         image = conv * (2 if self.precision == "bfloat16" else 4) + 4 * (4 * b * second + 4 * self.hidden)
-        return count * (2 * self.draws * image + 4 * sum(map(math.prod, self.layout().values())))
+        return count * (2 * self.teacher_batch * image + 4 * sum(map(math.prod, self.layout().values())))
 
     def inside(self, layer: int) -> Tensor:
         """Which of 25 taps fall inside the image at each position of convolution 0 or 1: (positions, 25) of 0, 1."""

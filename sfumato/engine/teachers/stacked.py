@@ -92,8 +92,12 @@ class Stacked:
         self.step += 1
         b1 = self.recipe.beta1
         b2 = self.recipe.beta2
-        rate = self.recipe.rate / (1 - b1**self.step)
-        numbers = [(1 - b2**self.step) ** -0.5 / rate, ADAM_EPSILON / rate, self.step * GOLDEN % 65536]
+        learning_rate = self.recipe.learning_rate / (1 - b1**self.step)
+        numbers = [
+            (1 - b2**self.step) ** -0.5 / learning_rate,
+            ADAM_EPSILON / learning_rate,
+            self.step * GOLDEN % 65536,
+        ]
         scalars = torch.tensor(numbers, dtype=torch.float64)  # numbers would be compiled in
         if images.is_cuda:
             scalars = scalars.pin_memory()  # else the copy waits for all work so far, and what follows comes late

@@ -50,10 +50,10 @@ class DPNF(Method):
 
     steps: int = 1000
     batch: int = 1024  # expected; of a smaller set, a quarter
-    copies: int = 1  # draws of grain for a record a step
+    noise_multiplicity: int = 1  # draws of grain for a record a step
     clip: float = 1.0  # C
-    rate: float = 2e-3  # of Adam
-    average: float = 0.999
+    learning_rate: float = 2e-3  # of Adam
+    ema_decay: float = 0.999
     width: int = 128
     layers: int = 6
     frequencies: int = 12  # of a side that the flow models
@@ -71,13 +71,18 @@ class DPNF(Method):
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "copies", "width", "layers", "frequencies"):
+        for name in ("steps", "batch", "noise_multiplicity", "width", "layers", "frequencies"):
             if not 1 <= getattr(self, name) <= 10_000_000:
                 raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
-        if not (0 < self.rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.average < 1 and 0 < self.temperature <= 2):
+        if not (
+            0 < self.learning_rate <= 1
+            and 0 < self.clip < 1e6
+            and 0 <= self.ema_decay < 1
+            and 0 < self.temperature <= 2
+        ):
             raise ValueError(
                 "Expected rate up to 1, clip above 0, average below 1 and temperature up to 2, found "
-                f"{self.rate}, {self.clip}, {self.average}, {self.temperature}."
+                f"{self.learning_rate}, {self.clip}, {self.ema_decay}, {self.temperature}."
             )
         if self.layers > 100 or self.public_steps < 0 or self.frequencies < 2:
             raise ValueError(
@@ -107,17 +112,19 @@ class DPNF(Method):
                 spec.shape, spec.classes, self.width, self.layers, self.frequencies, weights, self.temperature
             ),
         )
-        warm_start(net, self.loss, public, spec, run, steps=self.public_steps, copies=self.copies)
+        warm_start(
+            net, self.loss, public, spec, run, steps=self.public_steps, noise_multiplicity=self.noise_multiplicity
+        )
         return generator_dpsgd.train(
             net,
             self.loss,
             barrier,
             run,
             self.descent(spec),
-            rate=self.rate,
-            average=self.average,
+            learning_rate=self.learning_rate,
+            ema_decay=self.ema_decay,
             pace=lambda t: warm_cosine(t, self.steps),
-            copies=self.copies,
+            noise_multiplicity=self.noise_multiplicity,
             bfloat16=self.bfloat16,
         )
 

@@ -58,10 +58,10 @@ class DPVAE(Method):
 
     steps: int = 1000
     batch: int = 1024  # expected; of a smaller set, a quarter
-    copies: int = 1  # latents drawn for a record a step
+    noise_multiplicity: int = 1  # latents drawn for a record a step
     clip: float = 1.0  # C
-    rate: float = 2e-3  # of Adam
-    average: float = 0.999
+    learning_rate: float = 2e-3  # of Adam
+    ema_decay: float = 0.999
     latent: int = 16
     width: int = 32
     likelihood: str = "bernoulli"  # or "gaussian"
@@ -83,7 +83,7 @@ class DPVAE(Method):
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "copies", "latent", "width", "rounds"):
+        for name in ("steps", "batch", "noise_multiplicity", "latent", "width", "rounds"):
             if not 1 <= getattr(self, name) <= 10_000_000:
                 raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
         if self.likelihood not in LIKELIHOODS or self.width % 8 or not 0 <= self.components <= 1000:
@@ -91,10 +91,10 @@ class DPVAE(Method):
                 f"Expected likelihood={' or likelihood='.join(LIKELIHOODS)}, width a multiple of 8, up to "
                 f"1000 components, found {self.likelihood}, {self.width}, {self.components}."
             )
-        if not (0 < self.rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.average < 1 and 0 < self.share < 1):
+        if not (0 < self.learning_rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.ema_decay < 1 and 0 < self.share < 1):
             raise ValueError(
                 "Expected rate up to 1, clip above 0, average from 0 and share between 0 and 1, found "
-                f"{self.rate}, {self.clip}, {self.average}, {self.share}."
+                f"{self.learning_rate}, {self.clip}, {self.ema_decay}, {self.share}."
             )
         if not (self.noise > 0 and self.beta >= 0 and self.public_steps >= 0):
             raise ValueError("Expected noise above 0, beta and public_steps of at least 0.")
@@ -120,17 +120,17 @@ class DPVAE(Method):
             run, lambda: VAE(VAEGenerator(spec.shape, spec.classes, self.latent, self.width, weights, self.components))
         )
         loss = self.loss()
-        warm_start(net, loss, public, spec, run, steps=self.public_steps, copies=self.copies)
+        warm_start(net, loss, public, spec, run, steps=self.public_steps, noise_multiplicity=self.noise_multiplicity)
         made = generator_dpsgd.train(
             net,
             loss,
             barrier,
             run,
             self.descent(spec),
-            rate=self.rate,
-            average=self.average,
+            learning_rate=self.learning_rate,
+            ema_decay=self.ema_decay,
             pace=lambda t: warm_cosine(t, self.steps),
-            copies=self.copies,
+            noise_multiplicity=self.noise_multiplicity,
             bfloat16=self.bfloat16,
             generator=net.decoder,
         )

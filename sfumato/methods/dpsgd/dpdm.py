@@ -57,18 +57,18 @@ class DPDM(Method):
 
     steps: int = 1000
     batch: int = 4096  # expected; of a smaller set, a quarter
-    copies: int = 4  # K, noise levels of a record a step
+    noise_multiplicity: int = 4  # K, noise levels of a record a step
     clip: float = 1.0  # C
-    rate: float = 1e-3  # of Adam
+    learning_rate: float = 1e-3  # of Adam
     cosine: bool = True  # the rate falls to nothing; else it stays after its rise
-    average: float = 0.999  # decay of the averaged weights
+    ema_decay: float = 0.999  # decay of the averaged weights
     level: float = -1.2  # mean of ln s
     width_of_levels: float = 1.2  # and its deviation
     spread: float = 0.5  # d, deviation of pixels, a public guess
     drop: float = 0.0  # share of labels left out in training, for guidance
     guidance: float = 1.0  # 1: none
     sampler: str = "heun"  # or "churn"
-    evaluations: int = 18  # noise levels of the sampler
+    sampler_steps: int = 18  # noise levels of the sampler
     churn: float = 20.0
     width: int = 32
     depth: int = 3  # resolutions; widths double from one to the next
@@ -96,12 +96,12 @@ class DPDM(Method):
         counts = (
             "steps",
             "batch",
-            "copies",
+            "noise_multiplicity",
             "width",
             "depth",
             "blocks",
             "patch",
-            "evaluations",
+            "sampler_steps",
             "public_batch",
             "draft_features",
             "draft_steps",
@@ -109,16 +109,16 @@ class DPDM(Method):
         for name in counts:
             if not 1 <= getattr(self, name) <= 10_000_000:
                 raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
-        if self.sampler not in SAMPLERS or self.width % 8 or not 2 <= self.evaluations <= 1000 or self.depth > 6:
+        if self.sampler not in SAMPLERS or self.width % 8 or not 2 <= self.sampler_steps <= 1000 or self.depth > 6:
             raise ValueError(
                 f"Expected sampler={' or sampler='.join(SAMPLERS)}, width a multiple of 8, 2 to 1000 "
-                f"evaluations and depth up to 6, found {self.sampler}, {self.width}, {self.evaluations}, "
+                f"evaluations and depth up to 6, found {self.sampler}, {self.width}, {self.sampler_steps}, "
                 f"{self.depth}."
             )
-        if not (0 < self.rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.average < 1 and 0 <= self.drop < 1):
+        if not (0 < self.learning_rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.ema_decay < 1 and 0 <= self.drop < 1):
             raise ValueError(
                 "Expected rate up to 1, clip above 0, average and drop from 0 to below 1, found "
-                f"{self.rate}, {self.clip}, {self.average}, {self.drop}."
+                f"{self.learning_rate}, {self.clip}, {self.ema_decay}, {self.drop}."
             )
         if not (self.width_of_levels > 0 and self.spread > 0 and self.public_steps >= 0 and abs(self.level) < 20):
             raise ValueError("Expected width_of_levels and spread above 0, public_steps from 0, level within 20.")
@@ -143,7 +143,7 @@ class DPDM(Method):
 
     def small(self) -> DPDM:
         """The same gradients of a small network."""
-        few = self.at_most(width=8, depth=2, blocks=1, attention=1, evaluations=2, copies=2)
+        few = self.at_most(width=8, depth=2, blocks=1, attention=1, sampler_steps=2, noise_multiplicity=2)
         return few.at_most(public_steps=2, public_batch=4, draft_features=20, draft_steps=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
@@ -161,7 +161,7 @@ class DPDM(Method):
                 self.attention,
                 self.patch,
                 self.sampler,
-                self.evaluations,
+                self.sampler_steps,
                 self.guidance,
                 self.churn,
                 spread=self.spread,
@@ -181,7 +181,7 @@ class DPDM(Method):
                 run,
                 steps=self.public_steps,
                 batch=self.public_batch,
-                copies=self.copies,
+                noise_multiplicity=self.noise_multiplicity,
                 bfloat16=self.bfloat16,
             )
         pace = lambda t: warm_cosine(t, self.steps) if self.cosine else min(1.0, 20 * (t + 1) / self.steps)  # noqa: E731
@@ -191,10 +191,10 @@ class DPDM(Method):
             barrier,
             run,
             self.descent(spec),
-            rate=self.rate,
-            average=self.average,
+            learning_rate=self.learning_rate,
+            ema_decay=self.ema_decay,
             pace=pace,
-            copies=self.copies,
+            noise_multiplicity=self.noise_multiplicity,
             bfloat16=self.bfloat16,
         )
 
@@ -204,7 +204,7 @@ class DPDM(Method):
         def denoising(net: nn.Module, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
             own = record_keys(images, keys)
             d = self.spread
-            slice_ = (copy + uniform(own, ())) / self.copies
+            slice_ = (copy + uniform(own, ())) / self.noise_multiplicity
             s = (self.level + self.width_of_levels * torch.special.ndtri(slice_.clamp(1e-6, 1 - 1e-6))).exp()
             y = images * 2 - 1
             seen = labels.where(uniform(own, (), 1) >= self.drop, -1)

@@ -62,8 +62,8 @@ class P3GM(Method):
     steps: int = 1000
     batch: int = 1024  # expected; of a smaller set, a quarter
     clip: float = 1.0  # C_g
-    rate: float = 2e-3  # of Adam
-    average: float = 0.999
+    learning_rate: float = 2e-3  # of Adam
+    ema_decay: float = 0.999
     latent: int = 16
     width: int = 32
     likelihood: str = "bernoulli"  # or "gaussian"
@@ -93,10 +93,12 @@ class P3GM(Method):
                 "Expected likelihood=bernoulli or likelihood=gaussian, width a multiple of 8 and noise > 0"
                 f", found {self.likelihood}, {self.width}, {self.noise}."
             )
-        if not (0 < self.rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.average < 1 and 0 < self.reach <= 1):
+        if not (
+            0 < self.learning_rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.ema_decay < 1 and 0 < self.reach <= 1
+        ):
             raise ValueError(
                 "Expected rate and reach up to 1, clip above 0 and average from 0 to below 1, found "
-                f"{self.rate}, {self.reach}, {self.clip}, {self.average}."
+                f"{self.learning_rate}, {self.reach}, {self.clip}, {self.ema_decay}."
             )
         shares = (self.to_mean, self.to_scatter, self.to_mixture)
         if min(shares) <= 0 or sum(shares) > 0.95:
@@ -148,8 +150,8 @@ class P3GM(Method):
             barrier,
             run,
             self.descent(spec),
-            rate=self.rate,
-            average=self.average,
+            learning_rate=self.learning_rate,
+            ema_decay=self.ema_decay,
             pace=lambda t: warm_cosine(t, self.steps),
             bfloat16=self.bfloat16,
             generator=decoder,

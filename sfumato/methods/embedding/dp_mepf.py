@@ -56,7 +56,7 @@ class DPMEPF(Method):
     grid: int = 4  # places across a map that are kept apart
     steps: int = 500
     batch: int = 16  # images of each class a step
-    rate: float = 5e-3
+    learning_rate: float = 5e-3
     latent: int = 32
     width: int = 24
 
@@ -98,4 +98,13 @@ class DPMEPF(Method):
         sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
         target = mean_embedding.means(self, sums, barrier, run)
         net = mean_embedding.generator(self, barrier, run)
-        return match(net, target, psi, run, steps=self.steps, batch=self.batch, rate=self.rate, distance=unbiased)
+        return match(
+            net,
+            target,
+            psi,
+            run,
+            steps=self.steps,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            distance=unbiased,
+        )

@@ -16,23 +16,23 @@ class histogram (the paper's "imbalanced" variant; one more crossing). The bandw
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 
-from sfumato.accounting.budget import Budget
-from sfumato.accounting.claims import mean_embedding
+from sfumato.accounting.claims import Claim, mean_embedding
 from sfumato.data.public import PublicImages
 from sfumato.engine import label_histogram
 from sfumato.engine.match import match
 from sfumato.engine.random_fourier import RandomFourier
 from sfumato.methods.base import Method
+from sfumato.methods.embedding.mean_embedding import EMBEDDING, too_few_data
+from sfumato.methods.settings import count, setting
 from sfumato.networks import ConvGenerator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
-from sfumato.privacy.plan import Plan, crossing, within
+from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 

@@ -48,7 +48,7 @@ class DPNTK(Method):
     feature_seed: int = 0
     steps: int = 500
     batch: int = 32  # images of each class a step
-    rate: float = 5e-3
+    learning_rate: float = 5e-3
     latent: int = 32
     width: int = 24
 
@@ -79,4 +79,4 @@ class DPNTK(Method):
         sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
         target = mean_embedding.means(self, sums, barrier, run)
         net = mean_embedding.generator(self, barrier, run)
-        return match(net, target, phi, run, steps=self.steps, batch=self.batch, rate=self.rate)
+        return match(net, target, phi, run, steps=self.steps, batch=self.batch, learning_rate=self.learning_rate)

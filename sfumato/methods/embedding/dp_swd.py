@@ -62,7 +62,7 @@ class DPSWD(Method):
     feature_seed: int = 0
     steps: int = 500
     batch: int = 64  # images of each class a step
-    rate: float = 5e-3
+    learning_rate: float = 5e-3
     latent: int = 32
     width: int = 24
 
@@ -119,5 +119,12 @@ class DPSWD(Method):
         target = torch.where(shares.isfinite().all(-1)[:, None], slices.quantiles(shares, self.batch), torch.nan)
         net = mean_embedding.generator(self, barrier, run)
         return match(
-            net, target, slices.project, run, steps=self.steps, batch=self.batch, rate=self.rate, distance=wasserstein
+            net,
+            target,
+            slices.project,
+            run,
+            steps=self.steps,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            distance=wasserstein,
         )

@@ -35,9 +35,9 @@ def check(method: Any, *counts: str) -> None:
         raise ValueError(
             f"Expected width as a multiple of 8 and batch of at least 2, found {method.width}, {method.batch}."
         )
-    if not (0 < method.rate < 10 and 0 <= getattr(method, "feature_seed", 0) < 2**63):
+    if not (0 < method.learning_rate < 10 and 0 <= getattr(method, "feature_seed", 0) < 2**63):
         raise ValueError(
-            f"Expected rate between 0 and 10 and feature_seed from 0 to below 2^63, found {method.rate}, "
+            f"Expected rate between 0 and 10 and feature_seed from 0 to below 2^63, found {method.learning_rate}, "
             f"{getattr(method, 'feature_seed', 0)}."
         )
 
@@ -101,6 +101,12 @@ def _few(spec: DataSpec, sigma: float, features: int, length: float) -> tuple[st
         f"Too few data: with {spec.records} records in {len(spec.classes)} classes the noise is about {ratio:.1f} "
         "times as long as the signal; bring more data, a larger epsilon or fewer features.",
     )
+
+
+def too_few_data(plan: Plan, features: int, length: float = 1.0) -> tuple[str, ...]:
+    """A warning where the noise is longer than the mean of a class, whose norm is hoped to be `length`."""
+    released = plan.crossings[EMBEDDING]
+    return _few(plan.data, released.mechanism.std(released.bound), features, length)
 
 
 def means(method: Method, sums: Tensor, barrier: Barrier, run: Run) -> Tensor:

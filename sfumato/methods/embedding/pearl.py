@@ -54,7 +54,7 @@ class PEARL(Method):
     reweight: float = 0.01  # learning rate of omega; 0 leaves it at omega_0
     steps: int = 500
     batch: int = 32  # images of each class a step
-    rate: float = 5e-3
+    learning_rate: float = 5e-3
     latent: int = 32
     width: int = 24
 
@@ -85,4 +85,13 @@ class PEARL(Method):
         target = mean_embedding.means(self, sums, barrier, run)
         net = mean_embedding.generator(self, barrier, run)
         distance = Reweighting(phi.frequencies, self.reweight)
-        return match(net, target, phi, run, steps=self.steps, batch=self.batch, rate=self.rate, distance=distance)
+        return match(
+            net,
+            target,
+            phi,
+            run,
+            steps=self.steps,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            distance=distance,
+        )

@@ -18,12 +18,12 @@ class Reweighting:
     learned, by one step up before each of the generator's steps down. All it sees are released values.
     """
 
-    def __init__(self, frequencies: Tensor, rate: float) -> None:
+    def __init__(self, frequencies: Tensor, learning_rate: float) -> None:
         squares = frequencies.T.square()  # (frequencies, pixels)
         spread = squares.std(0, correction=0).clamp(min=1e-12)
         self.squares = (squares - squares.mean(0)) / (spread * squares.shape[1] ** 0.5)
         self.tilt = torch.zeros(squares.shape[1], device=squares.device, requires_grad=True)
-        self.optimiser = torch.optim.Adam([self.tilt], lr=rate, maximize=True)
+        self.optimiser = torch.optim.Adam([self.tilt], lr=learning_rate, maximize=True)
 
     def weights(self) -> Tensor:
         """One for each frequency, with mean one."""

@@ -38,8 +38,8 @@ LIMITS = (
     ("penalty weight_clip", 0, 1e6),
     ("clip", 1e-6, 1e6),
     ("clip_decay", 1e-3, 1e3),
-    ("rate critic_rate", 1e-12, 1),
-    ("average", 0, 0.999999),
+    ("learning_rate critic_learning_rate", 1e-12, 1),
+    ("ema_decay", 0, 0.999999),
     ("least", 0, 1),
 )
 # between which a threshold from public images stays

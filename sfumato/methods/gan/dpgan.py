@@ -75,9 +75,9 @@ class DPGAN(Method):
     clip_fakes: bool = True  # fakes are clipped like records
     clip_public: bool = False  # C is the mean norm of gradients of public images
     warm: int = 0  # ordinary steps on public images first
-    rate: float = 3e-4
-    critic_rate: float = 3e-4
-    average: float = 0.99  # decay of the averaged generator; 0: the last one
+    learning_rate: float = 3e-4
+    critic_learning_rate: float = 3e-4
+    ema_decay: float = 0.99  # decay of the averaged generator; 0: the last one
     latent: int = 128
     generator: str = "dcgan"  # "deconv" or "conv"
     width: int = 64
@@ -173,9 +173,9 @@ class DPGAN(Method):
             net,
             critic,
             Turns(self.critic_steps, self.least, self.grace),
-            rate=self.rate,
-            critic_rate=self.critic_rate,
-            average=self.average,
+            learning_rate=self.learning_rate,
+            critic_learning_rate=self.critic_learning_rate,
+            ema_decay=self.ema_decay,
         )
         made = critic_dpsgd.play(
             players,

@@ -64,10 +64,10 @@ class DPSinkhorn(Method):
     label_cost: float = 15.0  # factor on one-hot labels
     debias: float = 1.0
     rounds: int = 3  # Sinkhorn updates at each blur
-    rate: float = 2e-4
-    average: float = 0.999  # decay of the averaged generator
+    learning_rate: float = 2e-4
+    ema_decay: float = 0.999  # decay of the averaged generator
     latent: int = 16
-    law: str = "uniform"
+    latent_distribution: str = "uniform"
     generator: str = "conv"  # or "dcgan"
     width: int = 64
     hidden: int = 512  # of generator="dcgan"
@@ -84,15 +84,15 @@ class DPSinkhorn(Method):
         for name in ("steps", "batch", "latent", "width", "hidden"):
             if not 1 <= getattr(self, name) <= 1_000_000:
                 raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(self, name)}.")
-        if not (2 <= self.fakes <= 100_000 and 0 < self.rate <= 1 and 1e-6 <= self.clip <= 1e6):
+        if not (2 <= self.fakes <= 100_000 and 0 < self.learning_rate <= 1 and 1e-6 <= self.clip <= 1e6):
             raise ValueError(
                 f"Expected fakes from 2 to 100000, rate above 0 and up to 1, clip from 1e-6 to 1e6, found "
-                f"fakes={self.fakes}, rate={self.rate}, clip={self.clip}."
+                f"fakes={self.fakes}, rate={self.learning_rate}, clip={self.clip}."
             )
-        for name, allowed in {"generator": GENERATORS, "law": LAWS}.items():
+        for name, allowed in {"generator": GENERATORS, "latent_distribution": LAWS}.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"Expected {name}={f' or {name}='.join(allowed)}, found {getattr(self, name)}.")
-        if self.generator == "conv" and self.width % 8 or not 0 <= self.average < 1:
+        if self.generator == "conv" and self.width % 8 or not 0 <= self.ema_decay < 1:
             raise ValueError("Expected width as a multiple of 8 for generator=conv, and average from 0 to below 1.")
         self.divergence()
 
@@ -123,9 +123,16 @@ class DPSinkhorn(Method):
         divergence = self.divergence()
         weights = label_histogram.shares(self.labels, barrier, run)
         net = fresh(
-            self.generator, spec, weights, run, latent=self.latent, width=self.width, hidden=self.hidden, law=self.law
+            self.generator,
+            spec,
+            weights,
+            run,
+            latent=self.latent,
+            width=self.width,
+            hidden=self.hidden,
+            latent_distribution=self.latent_distribution,
         )
-        student = Student(net, rate=self.rate, average=self.average, scale=1.0, total=self.steps)
+        student = Student(net, learning_rate=self.learning_rate, ema_decay=self.ema_decay, scale=1.0, total=self.steps)
         strip = Preview(run, net, spec)
 
         def slope(images: Tensor, labels: Tensor, x: Tensor, y: Tensor) -> Tensor:

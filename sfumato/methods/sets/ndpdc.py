@@ -51,7 +51,7 @@ class NDPDC(Method):
     steps: int = 2000  # T, each with a network of its own
     batch: int = 1000  # real images of all classes a step, expected
     clip: float = 1.0  # C
-    rate: float = 0.01  # of the pixels
+    learning_rate: float = 0.01  # of the pixels
     width: int = 128
     depth: int = 3
 
@@ -67,10 +67,10 @@ class NDPDC(Method):
         for name in ("each", "steps", "batch", "width"):
             if not 1 <= getattr(self, name) <= 1_000_000:
                 raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(self, name)}.")
-        if not (0 < self.rate <= 1 and 1e-6 <= self.clip <= 1e6 and 1 <= self.depth <= 6):
+        if not (0 < self.learning_rate <= 1 and 1e-6 <= self.clip <= 1e6 and 1 <= self.depth <= 6):
             raise ValueError(
                 f"Expected rate above 0 and up to 1, clip from 1e-6 to 1e6, depth from 1 to 6, found "
-                f"rate={self.rate}, clip={self.clip}, depth={self.depth}."
+                f"rate={self.learning_rate}, clip={self.clip}, depth={self.depth}."
             )
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
@@ -109,4 +109,4 @@ class NDPDC(Method):
             )
             return (real[served] / expected[served] - mine[served]).square().sum()
 
-        return synthetic_set.refine(points, gap, run, spec, steps=self.steps, rate=self.rate)
+        return synthetic_set.refine(points, gap, run, spec, steps=self.steps, learning_rate=self.learning_rate)

@@ -57,8 +57,8 @@ class PrivateSet(Method):
     inner: int = 50  # steps of a network on the synthetic set from place to place
     batch: int = 256  # real images a release, expected
     clip: float = 0.1  # C
-    rate: float = 0.01  # of the pixels
-    net_rate: float = 0.01
+    learning_rate: float = 0.01  # of the pixels
+    net_learning_rate: float = 0.01
     width: int = 128
     depth: int = 3
     bfloat16: bool = False
@@ -79,10 +79,10 @@ class PrivateSet(Method):
                 raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(self, name)}.")
         if not (0 <= self.inner <= 10_000 and 1 <= self.depth <= 6):
             raise ValueError(f"Expected inner up to 10000 and depth from 1 to 6, found {self.inner}, {self.depth}.")
-        if not (0 < self.rate <= 1 and 0 < self.net_rate <= 1 and 1e-6 <= self.clip <= 1e6):
+        if not (0 < self.learning_rate <= 1 and 0 < self.net_learning_rate <= 1 and 1e-6 <= self.clip <= 1e6):
             raise ValueError(
                 f"Expected rate and net_rate above 0 and up to 1, clip from 1e-6 to 1e6, found "
-                f"rate={self.rate}, net_rate={self.net_rate}, clip={self.clip}."
+                f"rate={self.learning_rate}, net_rate={self.net_learning_rate}, clip={self.clip}."
             )
 
     @property
@@ -120,12 +120,14 @@ class PrivateSet(Method):
             if t % places == 0:
                 net.draw(run.generator("network", t))
             elif t % self.batches == 0:
-                synthetic_set.study(net, points, steps=self.inner, rate=self.net_rate)
+                synthetic_set.study(net, points, steps=self.inner, learning_rate=self.net_learning_rate)
             real = barrier.release("gradient", query) / expected  # the barrier
             mine = torch.autograd.grad(synthetic_set.set_loss(net, points), list(net.parameters()), create_graph=True)
             return synthetic_set.gradient_gap(mine, real)
 
-        return synthetic_set.refine(points, gap, run, spec, steps=self.steps, rate=self.rate, network=net)
+        return synthetic_set.refine(
+            points, gap, run, spec, steps=self.steps, learning_rate=self.learning_rate, network=net
+        )
 
 
 def _loss(net: ConvNet, images: Tensor, labels: Tensor) -> Tensor:

@@ -84,13 +84,20 @@ def fresh(spec: DataSpec, each: int, weights: Sequence[float] | None, run: Run) 
 
 
 def refine(
-    points: FixedSet, loss: Callable[[int], Tensor], run: Run, spec: DataSpec, *, steps: int, rate: float, **state: Any
+    points: FixedSet,
+    loss: Callable[[int], Tensor],
+    run: Run,
+    spec: DataSpec,
+    *,
+    steps: int,
+    learning_rate: float,
+    **state: Any,
 ) -> FixedSet:
     """Descend `loss(step)` in the pixels, which stay in [0, 1]; `state` is what the loss changes on its way."""
-    optimiser = torch.optim.Adam([points.images], lr=rate, betas=(0.5, 0.99))
+    optimiser = torch.optim.Adam([points.images], lr=learning_rate, betas=(0.5, 0.99))
     strip = Preview(run, points, spec)
     for step in run.steps(steps, points=points, optimiser=optimiser, strip=strip, **state):
-        optimiser.param_groups[0]["lr"] = rate * (1 - step / steps)
+        optimiser.param_groups[0]["lr"] = learning_rate * (1 - step / steps)
         gap = loss(step)
         optimiser.zero_grad(set_to_none=True)
         gap.backward()
@@ -122,13 +129,13 @@ def gradient_gap(mine: Sequence[Tensor], theirs: Tensor) -> Tensor:
     return torch.stack([(1 - F.cosine_similarity(g, t.to(g), dim=1, eps=1e-6)).sum() for g, t in rows]).sum()
 
 
-def study(net: ConvNet, points: FixedSet, *, steps: int, rate: float) -> None:
+def study(net: ConvNet, points: FixedSet, *, steps: int, learning_rate: float) -> None:
     """Plain gradient descent of a classifier on the set."""
     for _ in range(steps):
         slopes = torch.autograd.grad(set_loss(net, points), list(net.parameters()))
         with torch.no_grad():
             for p, slope in zip(net.parameters(), slopes, strict=True):
-                p.sub_(slope, alpha=rate)
+                p.sub_(slope, alpha=learning_rate)
 
 
 def shortened(rows: Tensor, norm: float) -> Tensor:

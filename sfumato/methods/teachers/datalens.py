@@ -61,7 +61,7 @@ class DataLens(Method):
     clip: float = 1e-5  # c
     steps: int = 150  # of the generator; with a given sigma as many as the budget allows
     batch: int = 15  # fake images a step, each a query
-    draws: int = 15  # real images a teacher sees in each update
+    teacher_batch: int = 15  # real images a teacher sees in each update
     updates: int = 2  # of each teacher a step
     warmup: int = 10  # updates before the first step
     order: str = "code"  # "paper": the teachers are updated before each image
@@ -72,16 +72,16 @@ class DataLens(Method):
     share: float = 1.0  # of the teachers, drawn anew for each image
     rule: str = "sign"  # "soft", "tanh", "shrunk", "mean"
     blur: float = 0.0  # pixels, of the noisy votes
-    rate: float = 1e-3
+    learning_rate: float = 1e-3
     anneal: bool = False  # the rate falls along a cosine to nothing at the end
     student: str = "step"  # or "field": the generator explains all votes so far, not the last ones
     fits: int = 1  # generator steps a query
     finish: int = 0  # of student="field": generator steps after the last query
     cross: bool = False  # of student="field": half of the queries are about another label
-    average: float = 0.0  # decay of the averaged generator
+    ema_decay: float = 0.0  # decay of the averaged generator
     replay: int = 0  # queries remembered
     latent: int = 50
-    law: str = "gaussian"  # or "uniform", as in the official code
+    latent_distribution: str = "gaussian"  # or "uniform", as in the official code
     generator: str = "dcgan"  # or "conv"
     width: int = 64
     hidden: int = 1024
@@ -92,7 +92,7 @@ class DataLens(Method):
     critic_hidden: int = 256
     critic_norm: bool = True  # batch normalisation, of real and fake images apart
     critic_heads: bool = False  # a last layer of its own for each label
-    critic_rate: float = 1e-3
+    critic_learning_rate: float = 1e-3
     bandwidth: float = 0.25  # of critic="kernel", in grey levels a pixel
     octaves: float = 0.0  # of critic="kernel": its widths, in turn or in its waves
     waves: int = 0  # of critic="kernel": a sum of so many in place of a Gaussian
@@ -121,7 +121,9 @@ class DataLens(Method):
 
     def small(self) -> DataLens:
         """The same votes by a few small teachers."""
-        few = self.at_most(teachers=8, critic_width=4, critic_hidden=8, warmup=1, draws=2, shown=4, finish=1, waves=64)
+        few = self.at_most(
+            teachers=8, critic_width=4, critic_hidden=8, warmup=1, teacher_batch=2, shown=4, finish=1, waves=64
+        )
         return few.at_most(hidden=8, width=2 if self.generator == "dcgan" else 8, batch=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:

@@ -70,11 +70,11 @@ class GPATE(Method):
     penalty: float = 10.0  # lambda
     steps: int = 150  # of the generator
     batch: int = 64  # fake images a step, each a query
-    draws: int = 15  # real images a teacher sees in each update
+    teacher_batch: int = 15  # real images a teacher sees in each update
     updates: int = 2  # of each teacher a step
     warmup: int = 10  # updates before the first step
-    rate: float = 1e-3
-    average: float = 0.0  # decay of the averaged generator
+    learning_rate: float = 1e-3
+    ema_decay: float = 0.0  # decay of the averaged generator
     latent: int = 50
     generator: str = "dcgan"  # or "conv"
     width: int = 64
@@ -82,7 +82,7 @@ class GPATE(Method):
     critic_width: int = 32
     critic_hidden: int = 256
     critic_norm: bool = False  # batch normalisation of logistic critics, of real and fake images apart
-    critic_rate: float = 1e-3
+    critic_learning_rate: float = 1e-3
     precision: str = "tf32"
     moments: str = "float32"
 
@@ -129,14 +129,18 @@ class GPATE(Method):
 
     def small(self) -> GPATE:
         """The same votes by a few small teachers."""
-        few = self.at_most(teachers=8, critic_width=4, critic_hidden=8, warmup=1, draws=2, latent=4, hidden=8, batch=4)
+        few = self.at_most(
+            teachers=8, critic_width=4, critic_hidden=8, warmup=1, teacher_batch=2, latent=4, hidden=8, batch=4
+        )
         return few.at_most(width=2 if self.generator == "dcgan" else 8)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         votes = self.votes()
         d = barrier.spec.pixels
         m = self.batch
-        student = Student(pate.generator(self, barrier, run), rate=self.rate, average=self.average)
+        student = Student(
+            pate.generator(self, barrier, run), learning_rate=self.learning_rate, ema_decay=self.ema_decay
+        )
         teachers = barrier.hold(pate.critics(self, barrier.spec), self.teachers)  # each record in one part
         histogram = PartitionSum(
             teachers,

@@ -71,12 +71,12 @@ class GSWGAN(Method):
     unit: bool = True  # gradients brought to length C, where the penalty would hold them; else only clipped
     steps: int = 2000  # T
     batch: int = 32  # m fake images a step
-    draws: int = 16  # real images a critic sees in each update
+    teacher_batch: int = 16  # real images a critic sees in each update
     updates: int = 1  # of each critic a step
     warmup: int = 50  # updates before the first step
     blur: float = 0.0  # pixels, of the noisy gradients
-    rate: float = 2e-4
-    average: float = 0.99  # decay of the averaged generator
+    learning_rate: float = 2e-4
+    ema_decay: float = 0.99  # decay of the averaged generator
     latent: int = 32
     generator: str = "conv"  # or "dcgan"
     width: int = 64
@@ -84,7 +84,7 @@ class GSWGAN(Method):
     critic_width: int = 32
     critic_hidden: int = 128
     critic_norm: bool = False
-    critic_rate: float = 1e-3
+    critic_learning_rate: float = 1e-3
     precision: str = "tf32"
     moments: str = "float32"
 
@@ -130,12 +130,16 @@ class GSWGAN(Method):
 
     def small(self) -> GSWGAN:
         """The same draws of a few small critics."""
-        return self.at_most(teachers=8, critic_width=4, critic_hidden=8, warmup=1, draws=2, latent=4, hidden=8, width=8)
+        return self.at_most(
+            teachers=8, critic_width=4, critic_hidden=8, warmup=1, teacher_batch=2, latent=4, hidden=8, width=8
+        )
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec = barrier.spec
         sigma = barrier.plan.facts["sigma"][GRADIENT]
-        student = Student(pate.generator(self, barrier, run), rate=self.rate, average=self.average)
+        student = Student(
+            pate.generator(self, barrier, run), learning_rate=self.learning_rate, ema_decay=self.ema_decay
+        )
         critics = barrier.hold(pate.critics(self, spec), self.teachers)  # each record in one part
         of_step = self.fix == "b"
         shape = (self.batch, spec.pixels) if of_step else (spec.pixels,)

@@ -43,15 +43,17 @@ class MMDWitness:
     classes: int  # 0: labels are not looked at
     bandwidth: float = 0.25  # in grey levels a pixel, so that one setting serves images of any size
     fakes: int = 0  # how many come with an update; 0: they are not looked at
-    draws: int = 15
+    teacher_batch: int = 15
     octaves: float = 0.0
     waves: int = 0  # 0: a Gaussian
     asked: int = 16  # images a question
     precision: str = "tf32"
 
     def __post_init__(self) -> None:
-        if not (0 < self.bandwidth < math.inf and self.draws >= 1):
-            raise ValueError(f"Expected bandwidth above 0 and draws from 1, found {self.bandwidth}, {self.draws}.")
+        if not (0 < self.bandwidth < math.inf and self.teacher_batch >= 1):
+            raise ValueError(
+                f"Expected bandwidth above 0 and draws from 1, found {self.bandwidth}, {self.teacher_batch}."
+            )
 
     @property
     def width(self) -> float:
@@ -67,8 +69,8 @@ class MMDWitness:
     def block(self, parts: int, device: str) -> int:
         """How many of `parts` teachers make a block."""
         room = ROOM.get(torch.device(device).type, ROOM["cpu"])
-        pixels = 8 * (self.draws + self.asked) * math.prod(self.shape)
-        return max(1, min(parts, room // (pixels + 4 * self.kernel.numbers(self.draws, self.asked))))
+        pixels = 8 * (self.teacher_batch + self.asked) * math.prod(self.shape)
+        return max(1, min(parts, room // (pixels + 4 * self.kernel.numbers(self.teacher_batch, self.asked))))
 
     def make(self, count: int, random: torch.Generator, device: str = "cpu") -> KernelTeachers:
         """A block of `count` teachers who have seen nothing yet."""
@@ -81,8 +83,8 @@ class KernelTeachers:
     def __init__(self, recipe: MMDWitness, count: int, device: str) -> None:
         self.recipe = recipe
         self.count = count
-        self.images = torch.zeros(count, recipe.draws, math.prod(recipe.shape), device=device)
-        self.labels = torch.full((count, recipe.draws), -1, device=device)
+        self.images = torch.zeros(count, recipe.teacher_batch, math.prod(recipe.shape), device=device)
+        self.labels = torch.full((count, recipe.teacher_batch), -1, device=device)
         self.kernel = recipe.kernel
         self.times = torch.tensor(1.0, device=device)
         self.fakes = torch.zeros(recipe.fakes, self.images.shape[2], device=device)

@@ -36,7 +36,7 @@ COUNTS = (
     "teachers",
     "steps",
     "batch",
-    "draws",
+    "teacher_batch",
     "updates",
     "latent",
     "width",
@@ -56,10 +56,10 @@ class Settings(Protocol):
     teachers: int
     steps: int
     batch: int
-    draws: int
+    teacher_batch: int
     updates: int
     warmup: int
-    rate: float
+    learning_rate: float
     latent: int
     generator: str
     width: int
@@ -67,7 +67,7 @@ class Settings(Protocol):
     critic_width: int
     critic_hidden: int
     critic_norm: bool
-    critic_rate: float
+    critic_learning_rate: float
     precision: str
     moments: str
 
@@ -92,11 +92,11 @@ def check(
     for name in ("warmup", *least):
         if not 0 <= getattr(method, name) < 1e9:
             raise ValueError(f"Expected {name} of at least 0, found {name}={getattr(method, name)}.")
-    for name in ("rate", "critic_rate"):
+    for name in ("learning_rate", "critic_learning_rate"):
         if not 0 < getattr(method, name) <= 1:
             raise ValueError(f"Expected {name} above 0 and up to 1, found {name}={getattr(method, name)}.")
-    if not 0 <= method.average < 1:
-        raise ValueError(f"Expected average from 0 to below 1, found average={method.average}.")
+    if not 0 <= method.ema_decay < 1:
+        raise ValueError(f"Expected average from 0 to below 1, found ema_decay={method.ema_decay}.")
     steep = getattr(method, "loss", LOSSES[0]) == "wasserstein"
     if steep and (method.precision not in PRECISIONS or method.moments != "float32" or method.critic_norm):
         found = f"{method.precision}, {method.moments}, critic_norm={method.critic_norm}"
@@ -185,8 +185,8 @@ def critics(method: Settings, spec: DataSpec) -> Critics | SteepCritics:
             len(spec.classes),
             width=method.critic_width,
             hidden=method.critic_hidden,
-            draws=method.draws,
-            rate=method.critic_rate,
+            teacher_batch=method.teacher_batch,
+            learning_rate=method.critic_learning_rate,
             penalty=method.penalty,
             precision=method.precision,  # type: ignore[attr-defined]
         )
@@ -196,8 +196,8 @@ def critics(method: Settings, spec: DataSpec) -> Critics | SteepCritics:
         width=method.critic_width,
         hidden=method.critic_hidden,
         norm=method.critic_norm,
-        draws=method.draws,
-        rate=method.critic_rate,
+        teacher_batch=method.teacher_batch,
+        learning_rate=method.critic_learning_rate,
         moments=method.moments,
         precision=method.precision,
     )

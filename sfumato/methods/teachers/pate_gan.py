@@ -76,16 +76,16 @@ class PATEGAN(Method):
     explore: float = 0.3  # size of the public noise on images that are asked about
     steps: int = 1000  # of queries
     batch: int = 64  # fake images a step, each a query
-    draws: int = 15  # real images a teacher sees in each update
+    teacher_batch: int = 15  # real images a teacher sees in each update
     updates: int = 1  # of each teacher a step
     warmup: int = 20  # updates before the first step
     fits: int = 2  # steps of the student a query
     moves: int = 1  # steps of the generator a query
     replay: int = 20  # labelled batches that the student remembers
-    rate: float = 1e-3
+    learning_rate: float = 1e-3
     student_rate: float = 1e-3
     student_width: int = 32
-    average: float = 0.99  # decay of the averaged generator
+    ema_decay: float = 0.99  # decay of the averaged generator
     latent: int = 32
     generator: str = "conv"  # or "dcgan"
     width: int = 64
@@ -93,7 +93,7 @@ class PATEGAN(Method):
     critic_width: int = 32
     critic_hidden: int = 128
     critic_norm: bool = False
-    critic_rate: float = 1e-3
+    critic_learning_rate: float = 1e-3
     precision: str = "tf32"
     moments: str = "float32"
 
@@ -128,7 +128,9 @@ class PATEGAN(Method):
 
     def small(self) -> PATEGAN:
         """The same votes by a few small teachers."""
-        few = self.at_most(teachers=8, critic_width=4, critic_hidden=8, warmup=1, draws=2, latent=4, hidden=8, batch=4)
+        few = self.at_most(
+            teachers=8, critic_width=4, critic_hidden=8, warmup=1, teacher_batch=2, latent=4, hidden=8, batch=4
+        )
         return few.at_most(width=8, student_width=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
@@ -162,9 +164,9 @@ class PATEGAN(Method):
         return StudentDiscriminator(
             net,
             judge,
-            rate=self.rate,
+            learning_rate=self.learning_rate,
             judge_rate=self.student_rate,
             fits=self.fits,
-            average=self.average,
+            ema_decay=self.ema_decay,
             replay=self.replay,
         )

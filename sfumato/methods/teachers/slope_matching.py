@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sfumato.engine.ema import Average, finished, repeatable
+from sfumato.engine.ema import EMA, finished, repeatable
 from sfumato.engine.teachers.stacked import products
 from sfumato.methods.teachers.kernels import Gauss, Waves
 from sfumato.methods.teachers.mmd_witness import shares
@@ -33,8 +33,8 @@ KEPT = ("places", "labels", "times", "votes")
 QUERIES = 1024  # of all so far, drawn for each step
 
 
-def present(size: float, draws: int, weights: Sequence[float]) -> tuple[float, ...]:
-    """For each label, the part of teachers of Poisson `size` who find it among the first `draws` of their images.
+def present(size: float, teacher_batch: int, weights: Sequence[float]) -> tuple[float, ...]:
+    """For each label, the part of teachers of Poisson `size` who find it in their first `teacher_batch` images.
 
     >>> [round(p, 3) for p in present(15.0, 1000, (0.1, 0.9))]
     [0.777, 1.0]
@@ -43,12 +43,12 @@ def present(size: float, draws: int, weights: Sequence[float]) -> tuple[float, .
     for weight in weights:
         none = 0.0
         left = 1.0
-        law = math.exp(-size)
-        for count in range(draws):
-            none = none + law * (1 - weight) ** count
-            left = left - law
-            law = law * size / (count + 1)
-        found.append(1 - none - max(left, 0.0) * (1 - weight) ** draws)
+        chance = math.exp(-size)
+        for count in range(teacher_batch):
+            none = none + chance * (1 - weight) ** count
+            left = left - chance
+            chance = chance * size / (count + 1)
+        found.append(1 - none - max(left, 0.0) * (1 - weight) ** teacher_batch)
     return tuple(found)
 
 
@@ -67,13 +67,13 @@ class FieldStudent:
         *,
         kernel: Gauss | Waves,
         heard: Sequence[float] | None,
-        rate: float,
+        learning_rate: float,
         fits: int,
         finish: int,
         fakes: int,
         total: int,
         cross: bool = False,
-        average: float = 0.0,
+        ema_decay: float = 0.0,
         precision: str = "tf32",
     ) -> None:
         self.net = net.train()
@@ -84,12 +84,12 @@ class FieldStudent:
         self.precision = precision
         self.heard = torch.tensor(heard if heard is not None else [1.0] * len(net.classes), device=run.device)
         self.conditional = heard is not None
-        self.rate = rate
+        self.learning_rate = learning_rate
         self.fits = fits
         self.finish = finish
         self.total = total
-        self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.5, 0.999))
-        self.average = Average(net, average) if average else None
+        self.optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=(0.5, 0.999))
+        self.ema = EMA(net, ema_decay) if ema_decay else None
         self.places: list[Tensor] = []
         self.labels: list[Tensor] = []
         self.times: list[Tensor] = []
@@ -132,7 +132,7 @@ class FieldStudent:
         own = allot(self.fakes_each, self.net.label_weights, random)
         z = z.to(places.device)
         own = own.to(places.device)
-        self.optimiser.param_groups[0]["lr"] = self.rate * self._pace()
+        self.optimiser.param_groups[0]["lr"] = self.learning_rate * self._pace()
         self.optimiser.zero_grad(set_to_none=True)
         with repeatable(), products(self.precision, places.device):
             images = self.net(z, own).flatten(1)
@@ -141,22 +141,22 @@ class FieldStudent:
             (self.heard[labels, None] * field - votes).square().sum(1).mean().backward()
         self.optimiser.step()
         self.taken += 1
-        if self.average:
-            self.average.update(self.net)
+        if self.ema:
+            self.ema.update(self.net)
 
     def _pace(self) -> float:
         return 0.5 + 0.5 * math.cos(math.pi * min(1.0, self.taken / (self.total * self.fits + self.finish)))
 
     def finished(self, random: torch.Generator | None = None) -> Generator:
         """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""
-        return finished(self.net, self.average, random)
+        return finished(self.net, self.ema, random)
 
     def state_dict(self) -> dict[str, Any]:
         """All of it, for a checkpoint."""
         return {
             "net": self.net.state_dict(),
             "optimiser": self.optimiser.state_dict(),
-            "average": self.average and self.average.state_dict(),
+            "ema": self.ema and self.ema.state_dict(),
             "taken": self.taken,
             **{name: list(getattr(self, name)) for name in KEPT},
         }
@@ -165,8 +165,8 @@ class FieldStudent:
         """From a checkpoint of a student with the same settings."""
         self.net.load_state_dict(state["net"])
         self.optimiser.load_state_dict(state["optimiser"])
-        if self.average:
-            self.average.load_state_dict(state["average"])
+        if self.ema:
+            self.ema.load_state_dict(state["ema"])
         for name in KEPT:
             setattr(self, name, list(state[name]))
         self.taken = int(state["taken"])

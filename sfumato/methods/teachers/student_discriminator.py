@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sfumato.engine.ema import Average, finished, repeatable
+from sfumato.engine.ema import EMA, finished, repeatable
 from sfumato.networks.generator import Generator
 
 TARGETS = ("majority", "share", "rank")
@@ -89,19 +89,19 @@ class StudentDiscriminator:
         net: Generator,
         judge: StudentNetwork,
         *,
-        rate: float,
+        learning_rate: float,
         judge_rate: float,
         fits: int = 1,
-        average: float = 0.0,
+        ema_decay: float = 0.0,
         replay: int = 0,
     ) -> None:
         self.net = net.train()
         self.judge = judge.train()
         self.fits = fits
         self.replay = replay
-        self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.5, 0.999))
+        self.optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=(0.5, 0.999))
         self.judging = torch.optim.Adam(judge.parameters(), lr=judge_rate, betas=(0.5, 0.999))
-        self.average = Average(net, average) if average else None
+        self.ema = EMA(net, ema_decay) if ema_decay else None
         self.memory: list[dict[str, Tensor]] = []
 
     @torch.no_grad()
@@ -128,24 +128,24 @@ class StudentDiscriminator:
         with repeatable():
             F.softplus(-self.judge(self.net(z, labels), labels)).mean().backward()
         self.optimiser.step()
-        if self.average:
-            self.average.update(self.net)
+        if self.ema:
+            self.ema.update(self.net)
 
     def finished(self, random: torch.Generator | None = None) -> Generator:
         """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""
-        return finished(self.net, self.average, random)
+        return finished(self.net, self.ema, random)
 
     def state_dict(self) -> dict[str, Any]:
         """All of it, for a checkpoint."""
         parts = {"net": self.net, "judge": self.judge, "optimiser": self.optimiser, "judging": self.judging}
         found = {name: part.state_dict() for name, part in parts.items()}
-        return found | {"average": self.average and self.average.state_dict(), "memory": list(self.memory)}
+        return found | {"ema": self.ema and self.ema.state_dict(), "memory": list(self.memory)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """From a checkpoint with the same settings."""
         parts = {"net": self.net, "judge": self.judge, "optimiser": self.optimiser, "judging": self.judging}
         for name, part in parts.items():
             part.load_state_dict(state[name])
-        if self.average:
-            self.average.load_state_dict(state["average"])
+        if self.ema:
+            self.ema.load_state_dict(state["ema"])
         self.memory = [dict(batch) for batch in state["memory"]]

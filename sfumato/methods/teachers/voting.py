@@ -37,7 +37,7 @@ CHOICES = {
     "student": ("step", "field"),
     "order": ("code", "paper"),
     "rule": RULES,
-    "law": LAWS,
+    "latent_distribution": LAWS,
     "generator": ("conv", "dcgan"),
     **networks.CHOICES,
 }
@@ -48,18 +48,18 @@ def check(method: DataLens) -> None:
     for name, allowed in CHOICES.items():
         if getattr(method, name) not in allowed:
             raise ValueError(f"Expected {name}={f' or {name}='.join(allowed)}, found {name}={getattr(method, name)}.")
-    counts = ("teachers", "topk", "steps", "batch", "draws", "updates", "fits", "latent", "width", "hidden")
+    counts = ("teachers", "topk", "steps", "batch", "teacher_batch", "updates", "fits", "latent", "width", "hidden")
     for name in (*counts, "critic_width", "critic_hidden"):
         if not 1 <= getattr(method, name) <= 1_000_000:
             raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(method, name)}.")
     for name in ("sigma", "threshold", "clip", "blur", "warmup", "replay", "shown", "finish", "octaves", "waves"):
         if not 0 <= getattr(method, name) < 1e9:
             raise ValueError(f"Expected {name} of at least 0, found {name}={getattr(method, name)}.")
-    for name in ("rate", "critic_rate", "share"):
+    for name in ("learning_rate", "critic_learning_rate", "share"):
         if not 0 < getattr(method, name) <= 1:
             raise ValueError(f"Expected {name} above 0 and up to 1, found {name}={getattr(method, name)}.")
-    if not 0 <= method.average < 1:
-        raise ValueError(f"Expected average from 0 to below 1, found average={method.average}.")
+    if not 0 <= method.ema_decay < 1:
+        raise ValueError(f"Expected average from 0 to below 1, found ema_decay={method.ema_decay}.")
     if method.student == "field" and (method.critic, method.compress, method.rule) != ("kernel", "unit", "mean"):
         raise ValueError(
             "Expected critic=kernel, compress=unit and rule=mean for student=field, found "
@@ -164,7 +164,7 @@ def critics(method: DataLens, spec: DataSpec) -> Critics | MMDWitness:
             classes,
             bandwidth=method.bandwidth,
             fakes=fakes,
-            draws=method.draws,
+            teacher_batch=method.teacher_batch,
             octaves=method.octaves,
             waves=method.waves,
             asked=method.batch,
@@ -177,8 +177,8 @@ def critics(method: DataLens, spec: DataSpec) -> Critics | MMDWitness:
         hidden=method.critic_hidden,
         norm=method.critic_norm,
         heads=method.critic_heads,
-        draws=method.draws,
-        rate=method.critic_rate,
+        teacher_batch=method.teacher_batch,
+        learning_rate=method.critic_learning_rate,
         moments=method.moments,
         precision=method.precision,
     )
@@ -196,31 +196,31 @@ def student(
         latent=method.latent,
         width=method.width,
         hidden=method.hidden,
-        law=method.law,
+        latent_distribution=method.latent_distribution,
         conditional=method.conditional,
     )
     if method.student == "field":
-        heard = present(spec.records / method.teachers, method.draws, net.label_weights)
+        heard = present(spec.records / method.teachers, method.teacher_batch, net.label_weights)
         kernel = critics(method, spec).kernel  # type: ignore[union-attr]
         return FieldStudent(
             net,
             run,
             kernel=kernel,
             heard=heard if method.conditional else None,
-            rate=method.rate,
+            learning_rate=method.learning_rate,
             fits=method.fits,
             finish=method.finish,
             fakes=method.shown,
             total=steps,
             cross=method.cross,
-            average=method.average,
+            ema_decay=method.ema_decay,
             precision=method.precision,
         )
     return Student(
         net,
-        rate=method.rate,
+        learning_rate=method.learning_rate,
         steps_per_query=method.fits,
-        average=method.average,
+        ema_decay=method.ema_decay,
         replay=method.replay,
         total=steps if method.anneal else None,
     )
@@ -235,7 +235,7 @@ def fresh(
     latent: int,
     width: int,
     hidden: int,
-    law: str = "gaussian",
+    latent_distribution: str = "gaussian",
     conditional: bool = True,
 ) -> Generator:
     """A generator with first weights from the user's seed."""
@@ -243,7 +243,14 @@ def fresh(
         torch.manual_seed(run.seed)
         more: dict[str, Any] = {"hidden": hidden} if kind == "dcgan" else {}
         return KINDS[kind](
-            spec.shape, spec.classes, latent, width, label_weights=weights, law=law, conditional=conditional, **more
+            spec.shape,
+            spec.classes,
+            latent,
+            width,
+            label_weights=weights,
+            latent_distribution=latent_distribution,
+            conditional=conditional,
+            **more,
         ).to(run.device)
 
 

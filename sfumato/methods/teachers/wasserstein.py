@@ -51,19 +51,19 @@ class SteepCritics:
     width: int = 32  # maps of the second convolution; the first has half as many
     hidden: int = 128
     penalty: float = 10.0  # lambda
-    draws: int = 16  # real images that each critic brings to an update
-    rate: float = 1e-3
+    teacher_batch: int = 16  # real images that each critic brings to an update
+    learning_rate: float = 1e-3
     beta1: float = 0.5
     beta2: float = 0.9
     precision: str = "tf32"  # of matrix products on CUDA
 
     def __post_init__(self) -> None:
-        if min(*self.shape, self.classes, self.width, self.hidden, self.draws) < 1:
+        if min(*self.shape, self.classes, self.width, self.hidden, self.teacher_batch) < 1:
             raise ValueError(f"Expected shape, classes, width, hidden and draws from 1, found {self}.")
-        if not (0 <= self.penalty < 1e6 and 0 < self.rate < 10 and self.precision in PRECISIONS):
+        if not (0 <= self.penalty < 1e6 and 0 < self.learning_rate < 10 and self.precision in PRECISIONS):
             raise ValueError(
                 f"Expected penalty from 0, rate in (0, 10) and precision={' or '.join(PRECISIONS)}, found "
-                f"penalty={self.penalty}, rate={self.rate}, precision={self.precision}."
+                f"penalty={self.penalty}, rate={self.learning_rate}, precision={self.precision}."
             )
 
     @property
@@ -109,7 +109,7 @@ class SteepCritics:
 
     def bytes(self, count: int) -> int:
         """Bytes that an update of `count` critics at once takes beside what is held, about."""
-        return count * (4 * self.draws * self.each + 4 * self.parameters)
+        return count * (4 * self.teacher_batch * self.each + 4 * self.parameters)
 
     @property
     def each(self) -> int:
@@ -190,12 +190,12 @@ class Steep:
         """One step in place (Kingma and Ba 2015)."""
         b1 = self.recipe.beta1
         b2 = self.recipe.beta2
-        rate = self.recipe.rate / (1 - b1**self.step)
+        learning_rate = self.recipe.learning_rate / (1 - b1**self.step)
         root = math.sqrt(1 - b2**self.step)
         for name, w in weights.items():
             m = self.first[name][part].lerp_(grads[name], 1 - b1)
             v = self.second[name][part].mul_(b2).addcmul_(grads[name], grads[name], value=1 - b2)
-            w.addcdiv_(m, v.sqrt().div_(root).add_(ADAM_EPSILON), value=-rate)
+            w.addcdiv_(m, v.sqrt().div_(root).add_(ADAM_EPSILON), value=-learning_rate)
 
 
 class Way:

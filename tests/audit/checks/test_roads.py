@@ -8,6 +8,7 @@ import types
 import pytest
 
 from sfumato.audit.checks.roads import roads
+from sfumato.methods import find, names
 
 
 @pytest.mark.parametrize("name", names())

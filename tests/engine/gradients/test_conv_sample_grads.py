@@ -11,10 +11,10 @@ from sfumato.engine.gradients.conv_sample_grads import kernel_rows, shown
 LAYERS = [(32, 32, 14, 3, 1), (80, 70, 7, 3, 1), (4, 32, 14, 3, 1), (32, 3, 9, 3, 2), (16, 8, 5, 1, 1)]
 
 
-def factors(inputs, outputs, side, size, stride, device="cpu", copies=4):
+def factors(inputs, outputs, side, size, stride, device="cpu", noise_multiplicity=4):
     torch.manual_seed(0)
     layer = nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2)
-    x = torch.randn(3 * copies, inputs, side, side)
+    x = torch.randn(3 * noise_multiplicity, inputs, side, side)
     return layer, x.to(device), torch.randn_like(layer(x)).to(device)
 
 

@@ -198,11 +198,13 @@ def partners(count: int) -> tuple[Tensor, Tensor]:
     return torch.rand(count, 1, 8, 8, generator=random), torch.rand(count, 1, 1, 1, generator=random)
 
 
-def by_hand(net: nn.Module, loss, clip: float, images: Tensor, labels: Tensor, drawn, copies: int = 1) -> Tensor:
+def by_hand(
+    net: nn.Module, loss, clip: float, images: Tensor, labels: Tensor, drawn, noise_multiplicity: int = 1
+) -> Tensor:
     total = 0.0
     for i in range(len(images)):
-        same = slice(i * copies, (i + 1) * copies)
-        x, y = images[i : i + 1].repeat(copies, 1, 1, 1), labels[i : i + 1].repeat(copies)
+        same = slice(i * noise_multiplicity, (i + 1) * noise_multiplicity)
+        x, y = images[i : i + 1].repeat(noise_multiplicity, 1, 1, 1), labels[i : i + 1].repeat(noise_multiplicity)
         slopes = torch.autograd.grad(
             loss(net, x, y, *(d[same] for d in drawn)).mean(), list(net.parameters()), materialize_grads=True
         )
@@ -212,11 +214,11 @@ def by_hand(net: nn.Module, loss, clip: float, images: Tensor, labels: Tensor, d
 
 
 @pytest.mark.parametrize("written", [penalised, penalised_by_autograd])
-@pytest.mark.parametrize("copies", [1, 3])
-def test_a_gradient_penalty_equals_a_loop(written, copies):
+@pytest.mark.parametrize("noise_multiplicity", [1, 3])
+def test_a_gradient_penalty_equals_a_loop(written, noise_multiplicity):
     images, labels = batch(5)
-    query = per_example(critic(), written, 2.0, copies=copies, draw=partners)
-    exact = by_hand(critic(), written, 2.0, images, labels, partners(5 * copies), copies)
+    query = per_example(critic(), written, 2.0, noise_multiplicity=noise_multiplicity, draw=partners)
+    exact = by_hand(critic(), written, 2.0, images, labels, partners(5 * noise_multiplicity), noise_multiplicity)
     assert away(query.total(images, labels), exact) < 1e-5
 
 
@@ -232,8 +234,8 @@ def test_a_gradient_penalty_alone_is_not_mistaken_for_an_ordinary_loss():
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("copies", [1, 4])
-def test_copies_are_averaged_before_clipping(way, copies):
+@pytest.mark.parametrize("noise_multiplicity", [1, 4])
+def test_copies_are_averaged_before_clipping(way, noise_multiplicity):
     def noisy(net, images, labels, noise):
         return loss(net, images + 3 * noise, labels)
 
@@ -241,8 +243,8 @@ def test_copies_are_averaged_before_clipping(way, copies):
         return (torch.randn(count, 1, 8, 8, generator=torch.Generator().manual_seed(4)),)
 
     images, labels = batch(6)
-    query = per_example(cnn(), noisy, 1.5, way=way, copies=copies, draw=draw)
-    exact = by_hand(cnn(), noisy, 1.5, images, labels, draw(6 * copies), copies)
+    query = per_example(cnn(), noisy, 1.5, way=way, noise_multiplicity=noise_multiplicity, draw=draw)
+    exact = by_hand(cnn(), noisy, 1.5, images, labels, draw(6 * noise_multiplicity), noise_multiplicity)
     assert away(query.total(images, labels), exact) < 1e-5
 
 

@@ -16,12 +16,12 @@ from sfumato.engine.teachers import stacked
 from sfumato.engine.teachers.critics import Critics
 from sfumato.engine.teachers.stacked import Stacked, chunk_for
 
-SMALL = Critics((1, 28, 28), 10, 8, 32, draws=5)
+SMALL = Critics((1, 28, 28), 10, 8, 32, teacher_batch=5)
 RECIPES = [
     SMALL,
-    Critics((3, 13, 10), 2, 8, 16, draws=6),
-    Critics((1, 9, 9), 0, 4, 8, norm=False, draws=4),
-    Critics((1, 9, 9), 3, 4, 8, norm=False, heads=True, draws=4),
+    Critics((3, 13, 10), 2, 8, 16, teacher_batch=6),
+    Critics((1, 9, 9), 0, 4, 8, norm=False, teacher_batch=4),
+    Critics((1, 9, 9), 3, 4, 8, norm=False, heads=True, teacher_batch=4),
 ]
 
 
@@ -39,9 +39,9 @@ def block_of(recipe: Critics, count: int = 3, dtype: torch.dtype = torch.float32
 
 def data_for(recipe: Critics, count: int = 3, fakes: int = 4, dtype: torch.dtype = torch.float32) -> list[Tensor]:
     random, y = torch.Generator().manual_seed(1), max(1, recipe.classes)
-    images = torch.rand(count, recipe.draws, *recipe.shape, generator=random, dtype=torch.float64)
+    images = torch.rand(count, recipe.teacher_batch, *recipe.shape, generator=random, dtype=torch.float64)
     made = torch.rand(fakes, *recipe.shape, generator=random, dtype=torch.float64)
-    labels = torch.randint(y, (count, recipe.draws), generator=random)
+    labels = torch.randint(y, (count, recipe.teacher_batch), generator=random)
     return [images.to(dtype), labels, made.to(dtype), torch.randint(y, (fakes,), generator=random)]
 
 
@@ -180,7 +180,7 @@ def trajectory(recipe: Critics, steps: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("steps, far, off", [(20, 0.02, 0.01), (60, 0.15, 0.03)])
 def test_short_moments_keep_to_the_trajectory(steps, far, off, monkeypatch):
     monkeypatch.setattr(Critics, "_spread", lambda *_: 0.02)  # small gradients, where rounding shows
-    recipe = Critics((1, 12, 12), 2, 4, 16, draws=5, norm=False)
+    recipe = Critics((1, 12, 12), 2, 4, 16, teacher_batch=5, norm=False)
     short = dataclasses.replace(recipe, moments="bfloat16")
     (way, second), (short_way, short_second) = trajectory(recipe, steps), trajectory(short, steps)
     distance = (short_way - way).norm()
@@ -337,7 +337,7 @@ def test_rounded_products_teach_the_same(device, precision, moments, limit):
 
 @pytest.mark.gpu
 def test_more_small_products_than_a_grid_is_deep():
-    recipe, count = Critics((1, 9, 9), 10, 4, 8, draws=2, precision="float32"), 7000  # 16 tables each
+    recipe, count = Critics((1, 9, 9), 10, 4, 8, teacher_batch=2, precision="float32"), 7000  # 16 tables each
     ours, given = block_of(recipe, count), data_for(recipe, count)
     theirs = Stacked(recipe, {name: w.cuda() for name, w in ours.weights.items()})
     theirs.tuning = dataclasses.replace(theirs.tuning, compiled=False)

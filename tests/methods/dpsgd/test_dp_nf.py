@@ -14,8 +14,8 @@ from tests.explicit import learned, told_apart
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
 
 
-def draw(copies=1):
-    return drawing(lambda name, step: torch.Generator().manual_seed(step), copies)(0)
+def draw(noise_multiplicity=1):
+    return drawing(lambda name, step: torch.Generator().manual_seed(step), noise_multiplicity)(0)
 
 
 def network():
@@ -44,7 +44,7 @@ def test_the_loss_is_the_density_with_grain_of_the_record():
 
 def test_gradients_go_the_fast_way_and_are_bounded():
     net = network()
-    query = per_example(net, DPNF(copies=2).loss, 0.5, batch=6, copies=2, draw=draw(2))
+    query = per_example(net, DPNF(noise_multiplicity=2).loss, 0.5, batch=6, noise_multiplicity=2, draw=draw(2))
     images, labels = torch.rand(6, 1, 8, 8), torch.arange(6) % 2
     whole = query.total(images, labels)
     assert list(query._chosen.values()) == ["ghost"]
@@ -55,11 +55,12 @@ def test_gradients_go_the_fast_way_and_are_bounded():
 
 
 def test_it_learns():
-    assert told_apart(learned(DPNF(steps=120, batch=60, width=16, layers=4, rate=5e-2, average=0.0))) > 0.9
+    assert told_apart(learned(DPNF(steps=120, batch=60, width=16, layers=4, learning_rate=5e-2, ema_decay=0.0))) > 0.9
 
 
 @pytest.mark.parametrize(
-    "bad", [{"steps": 0}, {"frequencies": 0}, {"frequencies": 1}, {"layers": 0}, {"temperature": 0.0}, {"rate": 0.0}]
+    "bad",
+    [{"steps": 0}, {"frequencies": 0}, {"frequencies": 1}, {"layers": 0}, {"temperature": 0.0}, {"learning_rate": 0.0}],
 )
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):

@@ -19,8 +19,8 @@ def network():
     return VAE(VAEGenerator((1, 8, 8), ("a", "b", "c"), latent=3, width=8))
 
 
-def draw(copies=1):
-    return drawing(lambda name, step: torch.Generator().manual_seed(step), copies)(0)
+def draw(noise_multiplicity=1):
+    return drawing(lambda name, step: torch.Generator().manual_seed(step), noise_multiplicity)(0)
 
 
 def test_the_plan_has_one_crossing_for_encoder_and_decoder():
@@ -52,7 +52,9 @@ def test_the_loss_is_the_lower_bound():
 @pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
 def test_every_weight_is_in_the_clipped_gradient(likelihood):
     net = network()
-    query = per_example(net, DPVAE(latent=3, likelihood=likelihood).loss(), 0.5, batch=6, copies=2, draw=draw(2))
+    query = per_example(
+        net, DPVAE(latent=3, likelihood=likelihood).loss(), 0.5, batch=6, noise_multiplicity=2, draw=draw(2)
+    )
     images, labels = torch.rand(6, 1, 8, 8), torch.arange(6) % 3
     rows = query.rows(images, labels)
     assert list(query._chosen.values()) == ["ghost"]
@@ -64,7 +66,7 @@ def test_every_weight_is_in_the_clipped_gradient(likelihood):
 
 @pytest.mark.parametrize("changes", [{}, {"components": 2, "rounds": 3, "beta": 0.1}])
 def test_it_learns(changes):
-    assert told_apart(learned(DPVAE(steps=50, batch=60, latent=3, width=8, rate=1e-2, **changes))) > 0.9
+    assert told_apart(learned(DPVAE(steps=50, batch=60, latent=3, width=8, learning_rate=1e-2, **changes))) > 0.9
 
 
 @pytest.mark.parametrize(

@@ -20,16 +20,16 @@ from sfumato.types import Images
 from tests.explicit import halves, learned, told_apart
 
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
-TINY = {"width": 8, "depth": 1, "evaluations": 2, "copies": 2, "batch": 60}
+TINY = {"width": 8, "depth": 1, "sampler_steps": 2, "noise_multiplicity": 2, "batch": 60}
 
 
-def draw(step=0, copies=2):
-    return drawing(lambda name, at: torch.Generator().manual_seed(at), copies)(step)
+def draw(step=0, noise_multiplicity=2):
+    return drawing(lambda name, at: torch.Generator().manual_seed(at), noise_multiplicity)(step)
 
 
 def network(classes=("a", "b", "c")):
     torch.manual_seed(0)
-    net = DiffusionGenerator((1, 8, 8), classes, width=8, multipliers=(1, 2), evaluations=2)
+    net = DiffusionGenerator((1, 8, 8), classes, width=8, multipliers=(1, 2), sampler_steps=2)
     with torch.no_grad():
         for p in net.parameters():
             p.add_(0.05 * torch.randn(p.shape))
@@ -80,7 +80,7 @@ def test_drafts_that_make_no_sense_are_refused(wrong):
 
 
 def test_copies_cost_nothing_and_replace_one_costs_more():
-    one, many = (DPDM(steps=100, copies=k).plan(MNIST, Budget(1.0)) for k in (1, 32))
+    one, many = (DPDM(steps=100, noise_multiplicity=k).plan(MNIST, Budget(1.0)) for k in (1, 32))
     other = DPDM(steps=100).plan(MNIST, Budget(1.0, relation=Relation.REPLACE_ONE))
     assert one.crossings == many.crossings and other.facts["noise"] > 1.5 * one.facts["noise"]
 
@@ -117,8 +117,8 @@ def test_levels_of_copies_lie_in_slices_of_their_law():
             levels.append(sigma.log())
             return x
 
-    keys, copy = draw(copies=4)(4000)
-    DPDM(copies=4).loss()(
+    keys, copy = draw(noise_multiplicity=4)(4000)
+    DPDM(noise_multiplicity=4).loss()(
         Spy(), torch.rand(1000, 1, 4, 4).repeat_interleave(4, 0), torch.zeros(4000).long(), keys, copy
     )
     found = levels[0].view(1000, 4)
@@ -128,7 +128,7 @@ def test_levels_of_copies_lie_in_slices_of_their_law():
 
 def test_gradients_go_the_fast_way_and_neighbours_move_the_sum_by_the_clip_at_most():
     net, method = network(), DPDM(**TINY, drop=0.3, guidance=1.5)
-    query = per_example(net, method.loss(), 0.7, batch=6, copies=2, draw=draw())
+    query = per_example(net, method.loss(), 0.7, batch=6, noise_multiplicity=2, draw=draw())
     images, labels = torch.rand(6, 1, 8, 8), torch.arange(6) % 3
     whole = query.total(images, labels)
     assert list(query._chosen.values()) == ["ghost"]
@@ -152,14 +152,25 @@ def test_labels_are_left_out_as_often_as_asked():
             seen.append(labels)
             return x
 
-    keys, copy = draw(copies=1)(2000)
-    DPDM(copies=1, drop=0.25).loss()(Spy(), torch.rand(2000, 1, 4, 4), torch.ones(2000).long(), keys, copy)
+    keys, copy = draw(noise_multiplicity=1)(2000)
+    DPDM(noise_multiplicity=1, drop=0.25).loss()(Spy(), torch.rand(2000, 1, 4, 4), torch.ones(2000).long(), keys, copy)
     assert (seen[0] == -1).float().mean().item() == pytest.approx(0.25, abs=0.03) and set(seen[0].tolist()) == {-1, 1}
 
 
 @pytest.mark.slow
 def test_it_learns():
-    net = learned(DPDM(steps=70, batch=60, copies=2, width=16, depth=2, evaluations=6, rate=5e-3, attention=0))
+    net = learned(
+        DPDM(
+            steps=70,
+            batch=60,
+            noise_multiplicity=2,
+            width=16,
+            depth=2,
+            sampler_steps=6,
+            learning_rate=5e-3,
+            attention=0,
+        )
+    )
     assert told_apart(net) > 0.8
 
 
@@ -206,7 +217,7 @@ def test_public_images_are_seen_at_every_noise_level(monkeypatch):
 
     monkeypatch.setattr(DPDM, "loss", watched)
     monkeypatch.setattr("sfumato.methods.dpsgd.dpdm.explicit.train", lambda net, *given, **more: net)
-    learned(DPDM(**TINY | {"copies": 3}, steps=1, public_steps=1, public_batch=4), public=public_images())
+    learned(DPDM(**TINY | {"noise_multiplicity": 3}, steps=1, public_steps=1, public_batch=4), public=public_images())
     assert seen == {0, 1, 2}
 
 
@@ -221,14 +232,14 @@ def test_public_images_change_the_first_weights_and_nothing_of_the_plan():
     "bad",
     [
         {"steps": 0},
-        {"copies": 0},
+        {"noise_multiplicity": 0},
         {"width": 12},
         {"sampler": "none"},
         {"clip": 0.0},
-        {"average": 1.0},
+        {"ema_decay": 1.0},
         {"drop": 1.0},
         {"guidance": 2.0},
-        {"evaluations": 1},
+        {"sampler_steps": 1},
         {"spread": 0.0},
     ],
 )

@@ -68,7 +68,10 @@ def test_decoder_and_variance_are_clipped_together():
 
 
 def test_it_learns():
-    assert told_apart(learned(P3GM(steps=40, batch=60, latent=3, width=8, rate=1e-2, components=2, rounds=3))) > 0.9
+    assert (
+        told_apart(learned(P3GM(steps=40, batch=60, latent=3, width=8, learning_rate=1e-2, components=2, rounds=3)))
+        > 0.9
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_it_costs_what_dp_merf_costs(epsilon, relation):
         {"reweight": -0.1},
         {"batch": 1},
         {"width": 12},
-        {"rate": 0.0},
+        {"learning_rate": 0.0},
         {"feature_seed": -1},
     ],
 )

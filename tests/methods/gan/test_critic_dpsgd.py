@@ -90,7 +90,7 @@ def test_a_moving_threshold_leaves_the_bound_alone(clipping):
 def game(loss="nonsaturating", **more):
     torch.manual_seed(1)
     net = ConvGenerator((1, 8, 8), SPEC.classes, 4, 8)
-    return Players(net, critic(loss), Turns(2, **more), rate=0.01, critic_rate=0.01)
+    return Players(net, critic(loss), Turns(2, **more), learning_rate=0.01, critic_learning_rate=0.01)
 
 
 def test_the_critic_is_moved_by_the_release_and_by_public_fakes_alone():

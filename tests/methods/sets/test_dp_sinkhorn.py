@@ -52,10 +52,10 @@ def test_a_private_label_histogram_takes_its_part():
         {"blur": 0.0},
         {"mixture": -1.0},
         {"generator": "fixed"},
-        {"law": "cauchy"},
+        {"latent_distribution": "cauchy"},
         {"width": 10},
-        {"average": 1.0},
-        {"rate": 2.0},
+        {"ema_decay": 1.0},
+        {"learning_rate": 2.0},
         {"batch": 0},
     ],
 )
@@ -98,10 +98,10 @@ def test_no_record_moves_the_gradient_beyond_the_ball(kind):
     "switch",
     [
         {"generator": "dcgan", "hidden": 8},
-        {"average": 0.0},
+        {"ema_decay": 0.0},
         {"mixture": 0.0},
         {"debias": 0.2},
-        {"law": "gaussian"},
+        {"latent_distribution": "gaussian"},
         {"batch": 100},
     ],
     ids=str,
@@ -121,7 +121,9 @@ def striped(n=60):
 
 
 def test_it_learns_three_stripes_when_there_is_little_noise():
-    method = DPSinkhorn(steps=150, batch=40, fakes=30, clip=5.0, rate=5e-3, average=0.0, latent=4, width=8, rounds=1)
+    method = DPSinkhorn(
+        steps=150, batch=40, fakes=30, clip=5.0, learning_rate=5e-3, ema_decay=0.0, latent=4, width=8, rounds=1
+    )
     plan = method.plan(SPEC, Budget(2.0))
     quiet = replace(plan.crossings["gradient"], mechanism=Gaussian(1e-4))
     net, *_ = learn(method, load(striped()), plan=replace(plan, crossings={"gradient": quiet}))

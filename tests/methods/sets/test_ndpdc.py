@@ -70,7 +70,9 @@ def test_in_float64_a_missing_record_leaves_the_others_exactly():
     assert (rows[1:] - fewer).abs().max() <= asked.bound.grid
 
 
-@pytest.mark.parametrize("bad", [{"each": 0}, {"steps": 0}, {"clip": 0.0}, {"rate": 0.0}, {"depth": 0}, {"batch": 0}])
+@pytest.mark.parametrize(
+    "bad", [{"each": 0}, {"steps": 0}, {"clip": 0.0}, {"learning_rate": 0.0}, {"depth": 0}, {"batch": 0}]
+)
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         NDPDC(**bad)
@@ -84,7 +86,7 @@ def test_a_class_without_records_is_left_alone():
 
 
 def test_its_images_show_the_stripes_when_there_is_little_noise():
-    method = NDPDC(each=2, steps=60, batch=60, width=16, depth=1, rate=0.05)
+    method = NDPDC(each=2, steps=60, batch=60, width=16, depth=1, learning_rate=0.05)
     plan = method.plan(SPEC, Budget(2.0))
     quiet = replace(plan.crossings["features"], mechanism=Gaussian(1e-4))
     points, *_ = learn(method, load(striped()), plan=replace(plan, crossings={"features": quiet}))

@@ -70,7 +70,8 @@ def test_the_network_sees_the_synthetic_set_alone(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"each": 0}, {"rounds": 0}, {"batch": 0}, {"clip": 0.0}, {"rate": 0.0}, {"depth": 9}, {"inner": -1}]
+    "bad",
+    [{"each": 0}, {"rounds": 0}, {"batch": 0}, {"clip": 0.0}, {"learning_rate": 0.0}, {"depth": 9}, {"inner": -1}],
 )
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
@@ -86,7 +87,7 @@ def test_a_private_label_histogram_takes_its_part():
 
 
 def test_its_images_show_the_stripes_when_there_is_little_noise():
-    method = PrivateSet(each=1, rounds=12, outer=5, batches=2, inner=5, batch=60, width=8, depth=1, rate=0.1)
+    method = PrivateSet(each=1, rounds=12, outer=5, batches=2, inner=5, batch=60, width=8, depth=1, learning_rate=0.1)
     plan = method.plan(SPEC, Budget(2.0))
     assert plan.warnings and "without amplification" in plan.warnings[-1]
     quiet = replace(plan.crossings["gradient"], mechanism=Gaussian(1e-4))

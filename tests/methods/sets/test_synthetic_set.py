@@ -73,7 +73,7 @@ def test_the_loss_of_a_set_weighs_classes_by_their_shares():
 def test_study_lowers_the_loss():
     made, judge = points(), net()
     before = float(synthetic_set.set_loss(judge, made).detach())
-    synthetic_set.study(judge, made, steps=20, rate=0.05)
+    synthetic_set.study(judge, made, steps=20, learning_rate=0.05)
     assert float(synthetic_set.set_loss(judge, made).detach()) < 0.8 * before
 
 
@@ -86,7 +86,7 @@ def test_refining_descends_and_stays_within_range():
     made = points()
     target = torch.rand(made.images.shape, generator=random(5)) * 1.5 - 0.25
     found = synthetic_set.refine(
-        made, lambda t: (made.images - target).square().sum(), Run(device="cpu"), SPEC, steps=80, rate=0.05
+        made, lambda t: (made.images - target).square().sum(), Run(device="cpu"), SPEC, steps=80, learning_rate=0.05
     )
     assert 0 <= found.images.min() <= found.images.max() <= 1
     assert (found.images - target.clamp(0, 1)).abs().max() < 0.05

@@ -25,7 +25,7 @@ TINY = {
     "topk": 10,
     "steps": 3,
     "batch": 4,
-    "draws": 2,
+    "teacher_batch": 2,
     "warmup": 1,
     "hidden": 16,
     "width": 8,
@@ -84,10 +84,10 @@ def test_a_budget_too_small_for_one_step_is_refused():
         {"order": "other"},
         {"share": 0.0},
         {"rule": "hard"},
-        {"average": 1.0},
+        {"ema_decay": 1.0},
         {"batch": 1},
         {"sigma": -1.0},
-        {"law": "cauchy"},
+        {"latent_distribution": "cauchy"},
         {"generator": "conv", "width": 10},
         {"compress": "zip"},
     ],
@@ -112,9 +112,9 @@ def test_settings_must_make_sense(bad):
         {"rule": "tanh"},
         {"rule": "shrunk"},
         {"blur": 1.0},
-        {"average": 0.9, "replay": 2},
+        {"ema_decay": 0.9, "replay": 2},
         {"fits": 3},
-        {"law": "uniform"},
+        {"latent_distribution": "uniform"},
         {"generator": "conv"},
         {"moments": "bfloat16"},
         {"precision": "bfloat16"},
@@ -123,7 +123,7 @@ def test_settings_must_make_sense(bad):
         {"compress": "unit"},
         FIELD,
         FIELD | {"cross": True, "conditional": False},
-        FIELD | {"cross": True, "share": 0.5, "average": 0.9},
+        FIELD | {"cross": True, "share": 0.5, "ema_decay": 0.9},
         FIELD | {"octaves": 1.0},
         FIELD | {"waves": 30, "octaves": 1.0},
     ],
@@ -158,7 +158,7 @@ def test_votes_point_towards_the_data():
     box, votes = load((images, labels)), DataLens(topk=32).votes()
     sure = crossing(votes.bound(64), 1e-6, times=8, held=True)
     barrier = Barrier(box, box.spec, Odometer(Plan("votes", {}, box.spec, Budget(1.0), {"votes": sure})))
-    teachers = barrier.hold(Critics((1, 8, 8), 2, width=4, hidden=16, draws=8, norm=False), 40)
+    teachers = barrier.hold(Critics((1, 8, 8), 2, width=4, hidden=16, teacher_batch=8, norm=False), 40)
     fakes, asked = torch.full((8, 1, 8, 8), 0.5) + 0.02 * torch.randn(8, 1, 8, 8), torch.arange(8) % 2
     for _ in range(30):
         barrier.train(teachers, fakes, asked)

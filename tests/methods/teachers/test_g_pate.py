@@ -27,7 +27,7 @@ TINY = {
     "bins": 4,
     "steps": 3,
     "batch": 4,
-    "draws": 2,
+    "teacher_batch": 2,
     "warmup": 1,
     "hidden": 16,
     "width": 8,
@@ -84,7 +84,7 @@ def test_settings_must_make_sense(bad):
 
 
 @pytest.mark.parametrize(
-    "switch", [{"confident": False}, {"answer": "mean"}, {"average": 0.9}, {"loss": "logistic", "critic_norm": True}]
+    "switch", [{"confident": False}, {"answer": "mean"}, {"ema_decay": 0.9}, {"loss": "logistic", "critic_norm": True}]
 )
 def test_every_switch_works(switch):
     net, images, run, _ = learn(GPATE(**TINY | switch), load(arrays()))
@@ -97,7 +97,14 @@ def test_every_switch_works(switch):
 def test_votes_point_towards_the_data(answer, loss):
     box = two_halves()
     method = GPATE(
-        teachers=20, batch=8, critic_width=4, critic_hidden=16, draws=8, loss=loss, dimensions=40, critic_rate=5e-3
+        teachers=20,
+        batch=8,
+        critic_width=4,
+        critic_hidden=16,
+        teacher_batch=8,
+        loss=loss,
+        dimensions=40,
+        critic_learning_rate=5e-3,
     )
     votes, random = method.votes(), torch.Generator().manual_seed(0)
     sure = {

@@ -26,7 +26,7 @@ TINY = {
     "teachers": 6,
     "steps": 3,
     "batch": 4,
-    "draws": 2,
+    "teacher_batch": 2,
     "warmup": 1,
     "hidden": 16,
     "width": 8,
@@ -110,9 +110,9 @@ def test_no_critic_moves_an_answer_by_more_than_is_charged(fix, unit):
         {"share": 1.5},
         {"clip": 0.0},
         {"sigma": -1.0},
-        {"average": 1.0},
+        {"ema_decay": 1.0},
         {"generator": "conv", "width": 10},
-        {"critic_rate": 0.0},
+        {"critic_learning_rate": 0.0},
         {"loss": "square"},
         {"penalty": -1.0},
         {"precision": "bfloat16"},
@@ -151,7 +151,9 @@ def two_halves():
 @pytest.mark.parametrize("loss", pate.LOSSES)
 def test_gradients_point_towards_the_data(loss):
     box = two_halves()
-    method = GSWGAN(teachers=20, batch=8, critic_width=4, critic_hidden=16, draws=8, critic_rate=5e-3, loss=loss)
+    method = GSWGAN(
+        teachers=20, batch=8, critic_width=4, critic_hidden=16, teacher_batch=8, critic_learning_rate=5e-3, loss=loss
+    )
     sure = crossing(method.bound, 1e-6, times=8, held=True)
     barrier = Barrier(box, box.spec, Odometer(Plan("sum", {}, box.spec, Budget(1.0), {GRADIENT: sure})))
     critics = barrier.hold(pate.critics(method, box.spec), 20)

@@ -11,10 +11,10 @@ from sfumato.methods.teachers.mmd_witness import MMDWitness, shares
 SHAPE = (1, 4, 4)
 
 
-def given(count=3, draws=5, classes=2, fakes=7, seed=0):
+def given(count=3, teacher_batch=5, classes=2, fakes=7, seed=0):
     random = torch.Generator().manual_seed(seed)
-    images = torch.rand(count, draws, *SHAPE, generator=random)
-    labels = torch.randint(classes, (count, draws), generator=random)
+    images = torch.rand(count, teacher_batch, *SHAPE, generator=random)
+    labels = torch.randint(classes, (count, teacher_batch), generator=random)
     return images, labels, torch.rand(fakes, *SHAPE, generator=random), torch.arange(fakes) % classes
 
 
@@ -30,7 +30,7 @@ def kernel(x, r, width):
 
 @pytest.mark.parametrize("shown", [0, 7])
 def test_directions_are_the_slopes_of_the_critic(shown):
-    recipe, (images, labels, fakes, asked) = MMDWitness(SHAPE, 2, fakes=shown, draws=5), given()
+    recipe, (images, labels, fakes, asked) = MMDWitness(SHAPE, 2, fakes=shown, teacher_batch=5), given()
     team, unit = made(recipe, images, labels, fakes, asked), recipe.width * math.exp(0.5)
     for i in range(3):
         x = fakes.flatten(1).clone().requires_grad_()
@@ -49,8 +49,8 @@ def test_directions_are_the_slopes_of_the_critic(shown):
 
 def test_widths_take_turns():
     data = given()
-    wide = made(MMDWitness(SHAPE, 2, bandwidth=0.5, draws=5), *data)
-    team = MMDWitness(SHAPE, 2, bandwidth=0.25, draws=5, octaves=2.0).make(3, torch.Generator())
+    wide = made(MMDWitness(SHAPE, 2, bandwidth=0.5, teacher_batch=5), *data)
+    team = MMDWitness(SHAPE, 2, bandwidth=0.25, teacher_batch=5, octaves=2.0).make(3, torch.Generator())
     team.update(*data, 8)
     assert torch.allclose(team.directions(*data[2:]), wide.directions(*data[2:]))
     team.update(*data, 6)
@@ -58,7 +58,10 @@ def test_widths_take_turns():
 
 
 def test_directions_of_waves_are_the_slopes_of_the_critic():
-    recipe, (images, labels, fakes, asked) = MMDWitness(SHAPE, 2, fakes=7, draws=5, waves=40, octaves=1.0), given()
+    recipe, (images, labels, fakes, asked) = (
+        MMDWitness(SHAPE, 2, fakes=7, teacher_batch=5, waves=40, octaves=1.0),
+        given(),
+    )
     team, kernel = made(recipe, images, labels, fakes, asked), recipe.kernel
     waves, unit = _waves(kernel, "cpu")
 
@@ -105,14 +108,14 @@ def test_shares_are_those_of_the_same_label():
 
 def test_a_teacher_without_a_label_says_nothing_about_it():
     images, labels, fakes, asked = given()
-    team = made(MMDWitness(SHAPE, 2, fakes=7, draws=5), images, torch.zeros_like(labels), fakes, asked)
+    team = made(MMDWitness(SHAPE, 2, fakes=7, teacher_batch=5), images, torch.zeros_like(labels), fakes, asked)
     said = team.directions(fakes, asked).norm(dim=2)
     assert (said[:, asked == 1] == 0).all()
     assert (said[:, asked == 0] > 0).all()
 
 
 def test_no_teacher_feels_anothers_images():
-    recipe, (images, labels, fakes, asked) = MMDWitness(SHAPE, 2, fakes=7, draws=5), given()
+    recipe, (images, labels, fakes, asked) = MMDWitness(SHAPE, 2, fakes=7, teacher_batch=5), given()
     changed = images.clone()
     changed[0] = float("nan")
     one, other = made(recipe, images, labels, fakes, asked), made(recipe, changed, labels, fakes, asked)
@@ -122,13 +125,13 @@ def test_no_teacher_feels_anothers_images():
 
 def test_without_labels_all_images_are_of_one_kind():
     images, labels, fakes, asked = given()
-    blind = made(MMDWitness(SHAPE, 0, fakes=7, draws=5), images, labels, fakes, asked)
-    told = made(MMDWitness(SHAPE, 1, fakes=7, draws=5), images, 0 * labels, fakes, 0 * asked)
+    blind = made(MMDWitness(SHAPE, 0, fakes=7, teacher_batch=5), images, labels, fakes, asked)
+    told = made(MMDWitness(SHAPE, 1, fakes=7, teacher_batch=5), images, 0 * labels, fakes, 0 * asked)
     assert torch.equal(told.directions(fakes, 0 * asked), blind.directions(fakes, asked))
 
 
 def test_a_state_goes_on_and_some_are_asked_alone():
-    recipe, data = MMDWitness(SHAPE, 2, fakes=7, draws=5), given()
+    recipe, data = MMDWitness(SHAPE, 2, fakes=7, teacher_batch=5), given()
     team, copy = made(recipe, *data), recipe.make(3, torch.Generator())
     copy.load_state_dict({name: t.clone() for name, t in team.state_dict().items()})
     assert torch.equal(team.directions(*data[2:]), copy.directions(*data[2:]))

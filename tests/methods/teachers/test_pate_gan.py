@@ -27,7 +27,7 @@ TINY = {
     "teachers": 6,
     "steps": 3,
     "batch": 4,
-    "draws": 2,
+    "teacher_batch": 2,
     "warmup": 1,
     "hidden": 16,
     "width": 8,
@@ -58,8 +58,8 @@ def test_noise_on_both_counts_would_cost_more():
 
 def test_the_claim_is_the_part_that_does_not_look_at_votes():
     plan = PATEGAN().plan(MNIST, Budget(1.0))
-    rate = math.sqrt(2) / plan.facts["sigma"][VOTES]
-    assert plan.paper == pate_gan_independent(64_000, rate) and "may not be released" in plan.paper["note"]
+    each = math.sqrt(2) / plan.facts["sigma"][VOTES]
+    assert plan.paper == pate_gan_independent(64_000, each) and "may not be released" in plan.paper["note"]
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -135,7 +135,7 @@ def test_settings_must_make_sense(bad):
         {"explore": 0.0},
         {"target": "share"},
         {"moves": 2},
-        {"generator": "dcgan", "average": 0.0},
+        {"generator": "dcgan", "ema_decay": 0.0},
         {"replay": 0, "fits": 3},
     ],
 )
@@ -148,7 +148,13 @@ def test_every_switch_works(switch):
 def test_teachers_take_real_images_for_real():
     box = two_halves()
     method = PATEGAN(
-        teachers=20, critic_width=4, critic_hidden=16, draws=8, critic_rate=5e-3, vote="drawn", loss="logistic"
+        teachers=20,
+        critic_width=4,
+        critic_hidden=16,
+        teacher_batch=8,
+        critic_learning_rate=5e-3,
+        vote="drawn",
+        loss="logistic",
     )
     sure = crossing(YES_NO, 1e-3, times=8, held=True)
     barrier = Barrier(box, box.spec, Odometer(Plan("votes", {}, box.spec, Budget(1.0), {VOTES: sure})))
@@ -187,15 +193,15 @@ def test_it_learns_with_little_noise():
         "teachers": 20,
         "steps": 80,
         "batch": 32,
-        "draws": 8,
+        "teacher_batch": 8,
         "warmup": 20,
         "critic_width": 4,
         "width": 16,
         "critic_hidden": 16,
         "latent": 8,
         "student_width": 8,
-        "critic_rate": 3e-3,
-        "average": 0.9,
+        "critic_learning_rate": 3e-3,
+        "ema_decay": 0.9,
     }
     box = two_halves()
     plan = PATEGAN(**settings).plan(box.spec, Budget(1000.0))

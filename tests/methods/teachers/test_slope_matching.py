@@ -15,7 +15,7 @@ CLASSES = ("0", "1")
 def student(run, **changes):
     torch.manual_seed(0)
     net = ConvGenerator((1, 8, 8), CLASSES, 4, 8)
-    settings = {"heard": (1.0, 1.0), "rate": 5e-3, "fits": 20, "finish": 0, "fakes": 32, "total": 12}
+    settings = {"heard": (1.0, 1.0), "learning_rate": 5e-3, "fits": 20, "finish": 0, "fakes": 32, "total": 12}
     return FieldStudent(net, run, **{"kernel": Gauss(2.0)} | settings | changes)
 
 

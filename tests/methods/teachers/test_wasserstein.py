@@ -12,7 +12,7 @@ from sfumato.methods.teachers.wasserstein import SLOPE, TILE, SteepCritics, _col
 
 
 def block(shape=(1, 8, 8), count=3, dtype=torch.float64, **options):
-    recipe = SteepCritics(shape, 3, width=6, hidden=5, draws=4, **options)
+    recipe = SteepCritics(shape, 3, width=6, hidden=5, teacher_batch=4, **options)
     team = recipe.make(count, torch.Generator().manual_seed(0))
     random = torch.Generator().manual_seed(1)
     for name, w in team.weights.items():
@@ -124,7 +124,7 @@ def test_a_state_comes_back():
 
 
 def test_the_slope_comes_near_to_one_where_it_is_asked_for():
-    recipe = SteepCritics((1, 8, 8), 2, width=8, hidden=16, draws=16, rate=3e-3)
+    recipe = SteepCritics((1, 8, 8), 2, width=8, hidden=16, teacher_batch=16, learning_rate=3e-3)
     team, random = recipe.make(4, torch.Generator().manual_seed(0)), torch.Generator().manual_seed(3)
     labels, fake_labels = torch.arange(16).expand(4, -1) % 2, torch.arange(32) % 2
     for _ in range(150):
@@ -138,7 +138,7 @@ def test_the_slope_comes_near_to_one_where_it_is_asked_for():
     assert math.isfinite(found.sum())
 
 
-@pytest.mark.parametrize("bad", [{"width": 0}, {"penalty": -1.0}, {"rate": 0.0}, {"precision": "bfloat16"}])
+@pytest.mark.parametrize("bad", [{"width": 0}, {"penalty": -1.0}, {"learning_rate": 0.0}, {"precision": "bfloat16"}])
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
         SteepCritics((1, 8, 8), 3, **bad)

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from sfumato import Budget, DataSpec, Relation
 from sfumato.data.labels import LabelPrior
 from sfumato.evaluate.publish import _write
+from sfumato.methods import find, names
 from sfumato.networks import KINDS
 from sfumato.release.documents.pictures import png
 from sfumato.release.files.gate import POINTS, Gate, Public, check, json_text, problem

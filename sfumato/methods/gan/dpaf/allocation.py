@@ -40,8 +40,8 @@ LIMITS = (
     ("smooth", 0, 100),
     ("clip", 1e-6, 1e6),
     ("keep", 1e-6, 1),
-    ("rate critic_rate", 1e-12, 1),
-    ("average", 0, 0.999999),
+    ("learning_rate critic_learning_rate", 1e-12, 1),
+    ("ema_decay", 0, 0.999999),
 )
 
 

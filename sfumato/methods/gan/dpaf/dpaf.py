@@ -83,9 +83,9 @@ class DPAF(Method):
     activation: str = "leaky"  # "tanh", "wave"
     warm: int = 0  # steps of the same game on public images first
     warm_generator: bool = False  # the generator keeps what it learned there
-    rate: float = 2e-4
-    critic_rate: float = 2e-4
-    average: float = 0.99  # decay of the averaged generator; 0: the last one
+    learning_rate: float = 2e-4
+    critic_learning_rate: float = 2e-4
+    ema_decay: float = 0.99  # decay of the averaged generator; 0: the last one
     latent: int = 100
     smooth: int = 0  # times that the generator's images are smoothed
     width: int = 64
@@ -159,9 +159,14 @@ class DPAF(Method):
         )
         critic = seeded(run, lambda: self._critic(spec, sizes.layout, rules))
         players = Players(
-            net, critic, Turns(self.critic_steps), rate=self.rate, critic_rate=self.critic_rate, average=self.average
+            net,
+            critic,
+            Turns(self.critic_steps),
+            learning_rate=self.learning_rate,
+            critic_learning_rate=self.critic_learning_rate,
+            ema_decay=self.ema_decay,
         )
-        turn = DPAFStep(players, rules, self.critic_rate if self.conv1 == "game" else None)
+        turn = DPAFStep(players, rules, self.critic_learning_rate if self.conv1 == "game" else None)
         if self.conv1 == "public":
             first_layers.learn_publicly(critic.lower.conv1, public, spec, run, self.conv1_steps)
         elif self.conv1 == "private":

@@ -60,12 +60,14 @@ def learn_publicly(conv1: nn.Sequential, public: PublicImages | None, spec: Data
 class PrivateSteps:
     """DP-SGD of a classifier; after the last step conv1 is a copy of its first layers."""
 
-    def __init__(self, conv1: nn.Sequential, classes: int, run: Run, descent: DPSGDConfig, rate: float) -> None:
+    def __init__(
+        self, conv1: nn.Sequential, classes: int, run: Run, descent: DPSGDConfig, learning_rate: float
+    ) -> None:
         self.conv1 = conv1
         self.descent = descent
         self.steps = descent.steps
         self.net = classifier(conv1, classes, run)
-        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=rate)
+        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=learning_rate)
         self.query = descent.query(self.net, naming)
 
     def take(self, ask: Ask) -> None:

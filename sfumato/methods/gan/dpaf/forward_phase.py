@@ -172,12 +172,12 @@ class LayerUpdate:
 class First:
     """conv1 as it learns in the game: in a copy of the lower layers, where it learns and conv2* does not."""
 
-    def __init__(self, lower: Lower, rules: DPAFConfig, rate: float) -> None:
+    def __init__(self, lower: Lower, rules: DPAFConfig, learning_rate: float) -> None:
         self.lower = lower
         self.net = copy.deepcopy(lower)
         self.net.requires_grad_(False).conv1.requires_grad_(True)
         self.part = LayerUpdate(
-            CONV1, self.net, rules, torch.optim.Adam(self.net.conv1.parameters(), rate, (0.5, 0.999))
+            CONV1, self.net, rules, torch.optim.Adam(self.net.conv1.parameters(), learning_rate, (0.5, 0.999))
         )
 
     def push(self, ask: Ask, fakes: Labelled, of_real: Tensor, of_fake: Tensor) -> None:

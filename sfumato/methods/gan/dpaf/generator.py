@@ -36,11 +36,11 @@ class MirrorGenerator(Generator):
         width: int = 64,
         layers: int = 3,
         label_weights: Sequence[float] | None = None,
-        law: str = "gaussian",
+        latent_distribution: str = "gaussian",
         conditional: bool = True,
         smooth: int = 0,
     ) -> None:
-        super().__init__(shape, classes, latent, label_weights, law, conditional)
+        super().__init__(shape, classes, latent, label_weights, latent_distribution, conditional)
         if layers < 1 or width < 1 or smooth < 0:
             raise ValueError(
                 "Expected layers and width of at least 1 and smooth from 0, found "

@@ -117,8 +117,8 @@ class _Game:
             self.critic,
             Turns(method.critic_steps),
             rate=method.rate,
-            average=method.average,
-            critic_rate=method.critic_rate,
+            ema_decay=method.ema_decay,
+            critic_learning_rate=method.critic_learning_rate,
         )
         self.noise = run.generator("printed noise")
 
@@ -152,8 +152,8 @@ class _Game:
         lower = seeded(self.run, lambda: method._critic(self.spec, self.sizes.layout, critic.rules)).lower
         head = seeded(self.run, lambda: _Shares(self.spec, self.sizes, method, classes))
         lower.conv1.requires_grad_(True)
-        plain = torch.optim.Adam([*lower.conv2.parameters(), *head.parameters()], lr=method.critic_rate)
-        first = torch.optim.Adam(lower.conv1.parameters(), lr=method.critic_rate)
+        plain = torch.optim.Adam([*lower.conv2.parameters(), *head.parameters()], lr=method.critic_learning_rate)
+        first = torch.optim.Adam(lower.conv1.parameters(), lr=method.critic_learning_rate)
         query = self._query(lower)
         for images, labels in self.batches("classifier"):
             nobody = torch.full_like(labels, -1)

@@ -83,9 +83,9 @@ def test_splits_are_read():
 
 
 def test_a_part_alone_spends_its_epsilon():
-    event = Event("gaussian", 1.0, 1.0, 1.0, Relation.ADD_REMOVE, rate=0.01, times=100)
+    event = Event("gaussian", 1.0, 1.0, 1.0, Relation.ADD_REMOVE, learning_rate=0.01, times=100)
     z = multipliers({"a": event}, [0.5], 1e-5)["a"]
-    alone = Event("gaussian", z, 1.0, 1.0, Relation.ADD_REMOVE, rate=0.01, times=100)
+    alone = Event("gaussian", z, 1.0, 1.0, Relation.ADD_REMOVE, learning_rate=0.01, times=100)
     assert 0.2 < accountant.epsilon([alone], 1e-5) <= 0.5  # Renyi DP is loose where there is little noise
 
 
@@ -101,7 +101,7 @@ def test_a_part_alone_spends_its_epsilon():
         {"activation": "relu"},
         {"warm_generator": True},
         {"layout": "x-C2-x", "conv1": "private"},
-        {"rate": 0.0},
+        {"learning_rate": 0.0},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes):
@@ -150,7 +150,7 @@ def test_public_images_are_asked_for(more):
 
 
 def test_without_data_conv1_stays_as_it_was_drawn_and_conv2_moves():
-    method, seen = DPAF(epochs=1.0, critic_rate=0.01, **TINY), []
+    method, seen = DPAF(epochs=1.0, critic_learning_rate=0.01, **TINY), []
     plan = method.plan(SMALL, Budget(2))
 
     class Look(Barrier):
@@ -165,7 +165,7 @@ def test_without_data_conv1_stays_as_it_was_drawn_and_conv2_moves():
 
 
 def test_in_the_game_conv1_learns_from_a_sample_and_noise_of_its_own():
-    method, asked = DPAF(epochs=1.0, conv1="game", critic_rate=0.01, **TINY), []
+    method, asked = DPAF(epochs=1.0, conv1="game", critic_learning_rate=0.01, **TINY), []
     plan = method.plan(SMALL, Budget(2))
     assert list(plan.crossings) == ["conv1", "conv2", "aggregate"]
     assert plan.crossings["conv1"].times == plan.crossings["conv2"].times == 3
@@ -206,12 +206,12 @@ def test_it_learns_what_images_look_like():
         width=8,
         latent=8,
         hidden=32,
-        rate=1e-2,
-        critic_rate=1e-2,
+        learning_rate=1e-2,
+        critic_learning_rate=1e-2,
         keep=1.0,
         together=True,
         replay=4,
-        average=0.9,
+        ema_decay=0.9,
     )
 
     def left_less_right() -> float:
@@ -234,11 +234,11 @@ def test_it_learns_which_class_is_bright_where():
         width=8,
         latent=8,
         hidden=32,
-        rate=2e-3,
-        critic_rate=2e-3,
+        learning_rate=2e-3,
+        critic_learning_rate=2e-3,
         classwise=True,
         replay=4,
-        average=0.9,
+        ema_decay=0.9,
     )
     made = learn(method, data, data.spec, Budget(50))[0].sample(100, seed=1)
     sides = made.pixels[:, 0, :, :4].mean((1, 2)) - made.pixels[:, 0, :, 4:].mean((1, 2))
@@ -270,7 +270,7 @@ def test_what_matching_costs_is_a_mean_over_pairs_of_different_images():
     torch.manual_seed(0)
     critic = method._critic(SMALL, method.sizes(SMALL).layout, rules)
     net = MirrorGenerator(SMALL.shape, SMALL.classes, 4, 2, method.sizes(SMALL).layout.depth)
-    turn = DPAFStep(Players(net, critic, Turns(1), rate=1e-3, critic_rate=1e-3), rules)
+    turn = DPAFStep(Players(net, critic, Turns(1), learning_rate=1e-3, critic_learning_rate=1e-3), rules)
     images, labels = torch.rand(6, 1, 8, 8), torch.arange(6) % 3
     target = torch.randn(1, *critic.lower.shape)
     turn.memory.add(target)
@@ -358,7 +358,9 @@ def test_error_three_batches_used_twice_cost_more_than_two_batches():
     z, rate, times = 1.0, 0.01, 200
 
     def spent(*events):
-        made = [Event("gaussian", sigma, 1.0, 1.0, Relation.ADD_REMOVE, rate=rate, times=times) for sigma in events]
+        made = [
+            Event("gaussian", sigma, 1.0, 1.0, Relation.ADD_REMOVE, learning_rate=rate, times=times) for sigma in events
+        ]
         return accountant.epsilon(made, 1e-5)
 
     together = (2 * z**-2) ** -0.5  # both answers about one batch: one Gaussian
