@@ -97,7 +97,7 @@ class Method(ABC):
             self.settings(),
             spec,
             budget,
-            {**taken, **self.calibrated(spec, budget, taken)},
+            {**self.calibrated(spec, budget, taken), **taken},
             labels=label_histogram.describe(self.labels),
             deviations=self.deviations,
         )

@@ -13,7 +13,7 @@ from sfumato.classify import Classifier, TrainedClassifier
 from sfumato.classify.train import accuracy, train_classifier
 from sfumato.data.public import PublicImages
 from sfumato.errors import Interrupted
-from sfumato.release.files import verify
+from sfumato.release import verify
 from sfumato.run.progress import Silent
 from sfumato.types import Images
 from tests.made_up import arrays, box

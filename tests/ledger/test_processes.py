@@ -92,7 +92,7 @@ def test_a_crash_after_the_reservation_leaves_it_spent(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     script = (
         "import os, sys; from pathlib import Path; import tests.ledger.test_processes as t; "
-        "from sfumato.ledger.store import Ledger; a = Accounts(sys.argv[1]); "
+        "from sfumato.ledger.store import Ledger; a = Ledger(sys.argv[1]); "
         "a.reserve(name='scans', digests=t.DIGESTS, budget=t.Budget(2.0), cost=t.cost, plan_json='{}', method='m'); "
         "os._exit(9)"
     )
