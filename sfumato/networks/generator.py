@@ -44,7 +44,7 @@ class Generator(nn.Module, ABC):
     ) -> None:
         super().__init__()
         if latent_distribution not in LAWS:
-            raise ValueError(f"Expected law={' or law='.join(LAWS)}, found law={latent_distribution}.")
+            raise ValueError(f"Expected latent_distribution={' or '.join(LAWS)}, found {latent_distribution}.")
         self.shape = (int(shape[0]), int(shape[1]), int(shape[2]))
         self.classes = tuple(classes)
         self.latent = latent

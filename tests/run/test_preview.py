@@ -90,7 +90,7 @@ def test_skipped_steps_are_made_up_for_at_the_next_look():
 
 
 def test_a_look_leaves_the_training_alone():
-    seen, unseen = (Student(generator(), average=0.9) for _ in range(2))
+    seen, unseen = (Student(generator(), ema_decay=0.9) for _ in range(2))
     strip = Preview(charged_run(), seen.net, SPEC)
     torch.manual_seed(3)
     for step in range(3):
