@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from sfumato.networks import ConvGenerator
-from sfumato.run.run import Run
+if TYPE_CHECKING:
+    from sfumato.networks.conv import ConvGenerator
+    from sfumato.run.run import Run
 
 Distance = Callable[[Tensor, Tensor], Tensor]  # of features (classes, batch, features) to their targets
+
+
+@runtime_checkable
+class Learned(Protocol):
+    """A distance with parameters of its own, which are kept with the run."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 def warm_cosine(step: int, steps: int) -> float:
@@ -52,20 +62,20 @@ def match(
     """Minimise `distance` between `target` (classes, ...) and the features of generated images.
 
     A row with a NaN marks a class without a target; it is left out. `batch` images of each class are made a step.
-    A distance that learns has a state_dict, which is kept with the run.
+    The state of a distance that is `Learned` is kept with the run.
     """
     served = torch.isfinite(target).flatten(1).all(1).nonzero()[:, 0]
     if not len(served):
         return net.eval()  # all that came through was noise
     target = target[served]
     optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=(0.5, 0.99))
-    learned: dict[str, Any] = {"distance": distance} if hasattr(distance, "state_dict") else {}
+    learned: dict[str, Any] = {"distance": distance} if isinstance(distance, Learned) else {}
     labels = served.repeat_interleave(batch)
     for step in run.steps(steps, net=net, optimiser=optimiser, **learned):
         optimiser.param_groups[0]["lr"] = learning_rate * warm_cosine(step, steps)
         z = torch.randn(len(labels), net.latent, generator=run.generator("latents", step)).to(run.device)
         loss = distance(embed(net(z, labels)).view(len(served), batch, -1), target)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        torch.autograd.backward(loss)
         optimiser.step()
     return net.eval()

@@ -88,38 +88,39 @@ def classifier_space(network: nn.Module, shape: tuple[int, int, int], device: st
 
 def public_network(name: str, weights: str | Path | None = None, device: str = "cpu") -> Space:
     """A network trained on public images, from its weight file."""
-    from sfumato.networks.pretrained import efficientnet, inception
-    from sfumato.networks.pretrained.weights import efficientnet_file, fill, inception_file
+    import torch
 
+    from sfumato.networks.pretrained import efficientnet, inception
+
+    network: efficientnet.EfficientNetLite0 | inception.InceptionV3
     if name == "inception":
-        network = inception.InceptionV3()
+        network = inception.load(weights)
         dim = 2048
         prepare = inception.prepare
         batch = 32
-        path = inception_file(weights)
         note = "InceptionV3 as in pytorch-fid"
     else:
-        network = efficientnet.EfficientNetLite0()
+        network = efficientnet.load(weights)
         dim = 1280
         prepare = efficientnet.prepare
         batch = 64
-        path = efficientnet_file(weights)
         note = "FID-like: not comparable with published InceptionV3 numbers"
-    import torch
-
-    ready = fill(network, path).to(device, memory_format=torch.channels_last)
+    ready = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     wide = batch * 8 if device.startswith("cuda") else batch
     return Space(name, dim, fingerprint(ready), _runner(ready.features, prepare, device, colour=True), wide, note)
 
 
-def _runner(network: Any, prepare: Callable[[Tensor], Tensor], device: str, colour: bool = False) -> Callable:
+def _runner(
+    network: Any, prepare: Callable[[Tensor], Tensor], device: str, colour: bool = False
+) -> Callable[[np.ndarray], np.ndarray]:
     import torch
 
     def run(images: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
             x = torch.from_numpy(np.ascontiguousarray(images)).to(device)
             x = x.expand(-1, 3, -1, -1) if colour and x.shape[1] == 1 else x
-            return network(prepare(x)).flatten(1).float().cpu().numpy()
+            rows: np.ndarray = network(prepare(x)).flatten(1).float().cpu().numpy()
+            return rows
 
     return run
 
@@ -136,8 +137,9 @@ def predicted(network: nn.Module, images: np.ndarray, device: str = "auto", batc
     device = pick_device(device)
     run = _runner(network.to(device).eval(), scaled, device)
     logits = np.concatenate([run(images[i : i + batch]) for i in range(0, len(images), batch)]).astype(np.float64)
-    grown = np.exp(logits - logits.max(1, keepdims=True))
-    return grown / grown.sum(1, keepdims=True)
+    grown: np.ndarray = np.exp(logits - logits.max(1, keepdims=True))
+    chances: np.ndarray = grown / grown.sum(1, keepdims=True)
+    return chances
 
 
 def fingerprint(network: nn.Module) -> str:

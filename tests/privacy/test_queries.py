@@ -12,11 +12,11 @@ from sfumato.engine.label_histogram import VOTE
 from sfumato.engine.random_fourier import RandomFourier
 from sfumato.flow.tune import Judge
 from sfumato.methods.embedding.hermite import HermiteFeatures
-from sfumato.methods.embedding.perceptual import Random
 from sfumato.methods.embedding.perceptual_moments import PerceptualMoments
 from sfumato.methods.embedding.slices import Slices
 from sfumato.methods.embedding.tangent import Tangent
 from sfumato.methods.sets.nearest import Nearest
+from sfumato.networks.pretrained.perceptual import RandomMaps
 from sfumato.privacy.bounds import Bound, BoundedSum, IntegerBound
 
 CLASSES, SIDE = 3, 8
@@ -40,7 +40,7 @@ def one_shot(random):
     shape, pixels = (1, SIDE, SIDE), SIDE * SIDE
     hermite = HermiteFeatures(pixels, 3, 0.6, 1.5, 4, 2, 1.0, random)
     tangent, slices = Tangent(pixels, 3, 2.0, random), Slices(shape, 5, 4, 1.0, 0)
-    moments = PerceptualMoments(Random(), 1, shape)
+    moments = PerceptualMoments(RandomMaps(), 1, shape)
     candidates, nearest = torch.rand(CLASSES, 4, *shape, generator=random), Nearest(2)
     return {
         "hermite": BoundedSum(hermite, Bound(2**0.5), (hermite.size,), by_class=True),

@@ -19,19 +19,21 @@ The sum kernel holds the law of each pixel, the product kernel how the pixels of
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sfumato.accounting.budget import Budget
+from sfumato.accounting.claims import Claim, mean_embedding
 from sfumato.data.public import PublicImages
 from sfumato.engine.match import match, unbiased
 from sfumato.methods.base import Method
-from sfumato.methods.embedding import mean_embedding
 from sfumato.methods.embedding.hermite import HermiteFeatures, size
-from sfumato.networks import ConvGenerator
+from sfumato.methods.embedding.mean_embedding import EMBEDDING, generator, means, public_random, too_few_data
+from sfumato.methods.settings import COUNT, count, setting
+from sfumato.networks.conv import ConvGenerator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
@@ -46,18 +48,18 @@ DEVIATIONS = (
 class DPHP(Method):
     """DP-HP with a convolutional conditional generator."""
 
-    order: int = 5  # C
-    rho: float = 0.6  # the kernel is the narrower the nearer it is to 1
-    reach: float = 1.5  # pixels are mapped from [0, 1] to [-reach, reach]
-    groups: int = 64  # of pixels, for the product kernel; 0 leaves it out
-    members: int = 2  # pixels in a group
-    product: float = 1.0  # gamma
-    feature_seed: int = 0
-    steps: int = 500
-    batch: int = 32  # images of each class a step
-    learning_rate: float = 5e-3
-    latent: int = 32
-    width: int = 24
+    order: int = count(5, "C, highest order of the Hermite polynomials", high=200)
+    rho: float = setting(0.6, "of the kernel, which is the narrower the nearer it is to 1", above=0, below=1)
+    reach: float = setting(1.5, "pixels are mapped from [0, 1] to [-reach, reach]", above=0, below=1e6)
+    groups: int = count(64, "groups of pixels for the product kernel; 0 leaves it out", low=0)
+    members: int = count(2, "pixels in a group")
+    product: float = setting(1.0, "gamma, weight of the product kernel", above=0, below=1e6)
+    feature_seed: int = setting(0, "public seed of the groups of pixels", low=0, below=2**63)
+    steps: int = count(500, "steps of the generator")
+    batch: int = count(32, "images of each class a step", low=2)
+    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
+    latent: int = count(32, "dimensions of the latent z")
+    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
     name: ClassVar[str] = "dp-hp"
     site: ClassVar[Site] = Site.B1
@@ -68,25 +70,29 @@ class DPHP(Method):
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("order", "rho", "reach", "groups", "members", "product", "feature_seed")
 
-    def __post_init__(self) -> None:
-        mean_embedding.check(self, "order", "members")
-        mean_embedding.above_zero(self, "rho", most=1)
-        mean_embedding.above_zero(self, "reach", "product", most=1e6)
-        blocks = self.groups * (self.order + 1) ** min(self.members, 20)
-        if self.groups < 0 or self.order > 200 or blocks > mean_embedding.MOST:
-            raise ValueError(
-                f"Expected groups of at least 0, order up to 200 and groups * (order + 1)^members up to a million, "
-                f"found groups={self.groups}, order={self.order}, members={self.members}."
-            )
-
     @property
     def bound(self) -> Bound:
         """Of the two stacked blocks."""
         return Bound(math.hypot(1, self.product) if self.groups else 1.0)
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        features = size(spec.pixels, self.order, self.groups, self.members)
-        return mean_embedding.plan(self, spec, budget, self.bound, features, DEVIATIONS, length=self.bound.norm)
+    def contradictions(self) -> Iterator[str]:
+        # The exponent is cut, since a larger one decides nothing and takes long to work out.
+        if self.groups * (self.order + 1) ** min(self.members, 20) > COUNT:
+            yield (
+                f"Expected groups * (order + 1)^members up to a million for the product kernel, found "
+                f"groups={self.groups}, order={self.order}, members={self.members}."
+            )
+
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        return {EMBEDDING: crossing(self.bound, z)}
+
+    def claim(self, plan: Plan) -> Claim:
+        z = plan.crossings[EMBEDDING].mechanism.multiplier
+        return mean_embedding(z, plan.budget.delta, records=plan.data.records)
+
+    def warnings(self, plan: Plan) -> tuple[str, ...]:
+        features = size(plan.data.pixels, self.order, self.groups, self.members)
+        return too_few_data(plan, features, length=self.bound.norm)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
         phi = HermiteFeatures(
@@ -97,19 +103,12 @@ class DPHP(Method):
             self.groups,
             self.members,
             self.product,
-            mean_embedding.public_random(self),
+            public_random(self.feature_seed),
         ).to(run.device)
         query = BoundedSum(phi, self.bound, (phi.size,), by_class=True)
-        sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
-        target = mean_embedding.means(self, sums, barrier, run)
-        net = mean_embedding.generator(self, barrier, run)
+        S = run.once(EMBEDDING, lambda: barrier.release(EMBEDDING, query))  # the barrier
+        target = means(self.labels, S, barrier, run)
+        G = generator(self, barrier, run)
         return match(
-            net,
-            target,
-            phi,
-            run,
-            steps=self.steps,
-            batch=self.batch,
-            learning_rate=self.learning_rate,
-            distance=unbiased,
+            G, target, phi, run, steps=self.steps, batch=self.batch, learning_rate=self.learning_rate, distance=unbiased
         )

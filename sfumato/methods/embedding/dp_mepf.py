@@ -21,16 +21,18 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from sfumato.accounting.budget import Budget
+from sfumato.accounting.claims import Claim, mean_embedding
 from sfumato.data.public import PublicImages
 from sfumato.engine.match import match, unbiased
 from sfumato.methods.base import Method
-from sfumato.methods.embedding import mean_embedding, perceptual
+from sfumato.methods.embedding.mean_embedding import EMBEDDING, generator, means, too_few_data
 from sfumato.methods.embedding.perceptual_moments import PerceptualMoments
-from sfumato.networks import ConvGenerator
+from sfumato.methods.settings import count, setting
+from sfumato.networks.conv import ConvGenerator
+from sfumato.networks.pretrained import perceptual
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
@@ -52,13 +54,13 @@ class DPMEPF(Method):
     [0, 1] to features or a list of maps. The user vouches that it was trained on public data alone.
     """
 
-    network: str = "efficientnet"
-    grid: int = 4  # places across a map that are kept apart
-    steps: int = 500
-    batch: int = 16  # images of each class a step
-    learning_rate: float = 5e-3
-    latent: int = 32
-    width: int = 24
+    network: str = setting("efficientnet", "public network: efficientnet, vgg16, random, or a file of weights")
+    grid: int = count(4, "places across a map that are kept apart")
+    steps: int = count(500, "steps of the generator")
+    batch: int = count(16, "images of each class a step", low=2)
+    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
+    latent: int = count(32, "dimensions of the latent z")
+    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
     name: ClassVar[str] = "dp-mepf"
     site: ClassVar[Site] = Site.B1
@@ -72,20 +74,22 @@ class DPMEPF(Method):
     stand_ins: ClassVar[tuple[str, ...]] = ("network",)
 
     def __post_init__(self) -> None:
-        mean_embedding.check(self, "grid")
+        # Settings are published: a file or a module goes by the hash of its weights.
         object.__setattr__(self, "network", perceptual.bring(self.network))
+        super().__post_init__()
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return mean_embedding.plan(
-            self,
-            spec,
-            budget,
-            TWO_BALLS,
-            USUAL,
-            DEVIATIONS,
-            length=TWO_BALLS.norm,
-            facts={"public_network": self.network},
-        )
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        return {EMBEDDING: crossing(TWO_BALLS, z)}
+
+    def facts(self, plan: Plan) -> dict[str, str]:
+        return {"public_network": self.network}
+
+    def claim(self, plan: Plan) -> Claim:
+        z = plan.crossings[EMBEDDING].mechanism.multiplier
+        return mean_embedding(z, plan.budget.delta, records=plan.data.records)
+
+    def warnings(self, plan: Plan) -> tuple[str, ...]:
+        return too_few_data(plan, USUAL, length=TWO_BALLS.norm)
 
     def small(self) -> DPMEPF:
         """The same moments of a small network, where the network is one of the package's own."""
@@ -95,16 +99,9 @@ class DPMEPF(Method):
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
         psi = PerceptualMoments(perceptual.network(self.network), self.grid, barrier.spec.shape).to(run.device)
         query = BoundedSum(psi, TWO_BALLS, (psi.size,), by_class=True)
-        sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
-        target = mean_embedding.means(self, sums, barrier, run)
-        net = mean_embedding.generator(self, barrier, run)
+        S = run.once(EMBEDDING, lambda: barrier.release(EMBEDDING, query))  # the barrier
+        target = means(self.labels, S, barrier, run)
+        G = generator(self, barrier, run)
         return match(
-            net,
-            target,
-            psi,
-            run,
-            steps=self.steps,
-            batch=self.batch,
-            learning_rate=self.learning_rate,
-            distance=unbiased,
+            G, target, psi, run, steps=self.steps, batch=self.batch, learning_rate=self.learning_rate, distance=unbiased
         )

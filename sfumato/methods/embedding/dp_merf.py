@@ -19,17 +19,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
 from sfumato.accounting.claims import Claim, mean_embedding
 from sfumato.data.public import PublicImages
-from sfumato.engine import label_histogram
 from sfumato.engine.match import match
 from sfumato.engine.random_fourier import RandomFourier
 from sfumato.methods.base import Method
-from sfumato.methods.embedding.mean_embedding import EMBEDDING, too_few_data
+from sfumato.methods.embedding.mean_embedding import EMBEDDING, generator, means, public_random, too_few_data
 from sfumato.methods.settings import count, setting
-from sfumato.networks import ConvGenerator
+from sfumato.networks.conv import ConvGenerator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
@@ -78,15 +75,10 @@ class DPMERF(Method):
         return too_few_data(plan, self.features)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
-        spec = barrier.spec
-        random = torch.Generator().manual_seed(self.feature_seed)
-        phi = RandomFourier(spec.pixels, self.features, self.bandwidth, random, self.octaves).to(run.device)
+        random = public_random(self.feature_seed)
+        phi = RandomFourier(barrier.spec.pixels, self.features, self.bandwidth, random, self.octaves).to(run.device)
         query = BoundedSum(phi, UNIT_BALL, (self.features,), by_class=True)
-        sums = run.once(EMBEDDING, lambda: barrier.release(EMBEDDING, query))  # the barrier
-        sizes = label_histogram.class_sizes(self.labels, barrier, run)
-        target = torch.where(sizes[:, None] >= 1, sums / sizes[:, None], torch.nan).float()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(run.seed)
-            weights = label_histogram.shares(self.labels, barrier, run)
-            net = ConvGenerator(spec.shape, spec.classes, self.latent, self.width, weights).to(run.device)
-        return match(net, target, phi, run, steps=self.steps, batch=self.batch, learning_rate=self.learning_rate)
+        S = run.once(EMBEDDING, lambda: barrier.release(EMBEDDING, query))  # the barrier
+        target = means(self.labels, S, barrier, run)
+        G = generator(self, barrier, run)
+        return match(G, target, phi, run, steps=self.steps, batch=self.batch, learning_rate=self.learning_rate)

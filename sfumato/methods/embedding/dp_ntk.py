@@ -5,7 +5,7 @@
     released = S + N(0, sigma^2 I), once                      Delta = 1 (add-remove), 2 (replace-one)
     generator: min over theta of sum_c || S_c / n_c - E_z phi(G(z, c)) ||^2            free post-processing
 
-f has one hidden layer with a smooth rectifier, so that its gradient has a closed form (see `measure.tangent`).
+f has one hidden layer with a smooth rectifier, so that its gradient has a closed form (see `tangent.py`).
 
     >>> from sfumato import Budget, DataSpec
     >>> spec = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
@@ -18,16 +18,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sfumato.accounting.budget import Budget
+from sfumato.accounting.claims import Claim, mean_embedding
 from sfumato.data.public import PublicImages
 from sfumato.engine.match import match
 from sfumato.methods.base import Method
-from sfumato.methods.embedding import mean_embedding
+from sfumato.methods.embedding.mean_embedding import EMBEDDING, generator, means, public_random, too_few_data
 from sfumato.methods.embedding.tangent import Tangent
-from sfumato.networks import ConvGenerator
+from sfumato.methods.settings import count, setting
+from sfumato.networks.conv import ConvGenerator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
@@ -43,14 +44,14 @@ DEVIATIONS = (
 class DPNTK(Method):
     """DP-NTK with a convolutional conditional generator."""
 
-    hidden: int = 16  # units of the frozen network; features are hidden * (pixels + 2)
-    gain: float = 4.0  # how strongly the units of the network respond to an image
-    feature_seed: int = 0
-    steps: int = 500
-    batch: int = 32  # images of each class a step
-    learning_rate: float = 5e-3
-    latent: int = 32
-    width: int = 24
+    hidden: int = count(16, "units of the frozen network f; there are hidden * (pixels + 2) features")
+    gain: float = setting(4.0, "how strongly the units of f respond to an image", above=0, below=1e6)
+    feature_seed: int = setting(0, "public seed of the parameters theta_0", low=0, below=2**63)
+    steps: int = count(500, "steps of the generator")
+    batch: int = count(32, "images of each class a step", low=2)
+    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
+    latent: int = count(32, "dimensions of the latent z")
+    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
     name: ClassVar[str] = "dp-ntk"
     site: ClassVar[Site] = Site.B1
@@ -61,22 +62,25 @@ class DPNTK(Method):
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("hidden", "gain", "feature_seed")
 
-    def __post_init__(self) -> None:
-        mean_embedding.check(self, "hidden")
-        mean_embedding.above_zero(self, "gain", most=1e6)
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        return {EMBEDDING: crossing(UNIT_BALL, z)}
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return mean_embedding.plan(self, spec, budget, UNIT_BALL, self.hidden * (spec.pixels + 2), DEVIATIONS)
+    def claim(self, plan: Plan) -> Claim:
+        z = plan.crossings[EMBEDDING].mechanism.multiplier
+        return mean_embedding(z, plan.budget.delta, records=plan.data.records)
+
+    def warnings(self, plan: Plan) -> tuple[str, ...]:
+        return too_few_data(plan, self.hidden * (plan.data.pixels + 2))
 
     def small(self) -> DPNTK:
         """The same features of a network with few units."""
         return self.at_most(hidden=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
-        random = mean_embedding.public_random(self)
+        random = public_random(self.feature_seed)
         phi = Tangent(barrier.spec.pixels, self.hidden, self.gain, random).to(run.device)
         query = BoundedSum(phi, UNIT_BALL, (phi.size,), by_class=True)
-        sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
-        target = mean_embedding.means(self, sums, barrier, run)
-        net = mean_embedding.generator(self, barrier, run)
-        return match(net, target, phi, run, steps=self.steps, batch=self.batch, learning_rate=self.learning_rate)
+        S = run.once(EMBEDDING, lambda: barrier.release(EMBEDDING, query))  # the barrier
+        target = means(self.labels, S, barrier, run)
+        G = generator(self, barrier, run)
+        return match(G, target, phi, run, steps=self.steps, batch=self.batch, learning_rate=self.learning_rate)

@@ -19,23 +19,24 @@ that the distance looks at is the law of each slice. That law is a count of reco
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from sfumato.accounting.budget import Budget
 from sfumato.accounting.claims import Claim, dp_swd
 from sfumato.data.public import PublicImages
 from sfumato.engine.match import match
 from sfumato.methods.base import Method
-from sfumato.methods.embedding import mean_embedding
+from sfumato.methods.embedding.mean_embedding import EMBEDDING, generator, means, too_few_data
 from sfumato.methods.embedding.slices import Slices, directions, spectral_norm
-from sfumato.networks import ConvGenerator
+from sfumato.methods.settings import COUNT, count, setting
+from sfumato.networks.conv import ConvGenerator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import BoundedSum, IntegerBound
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
@@ -55,16 +56,16 @@ def wasserstein(features: Tensor, target: Tensor) -> Tensor:
 class DPSWD(Method):
     """DP-SWD with a convolutional conditional generator."""
 
-    slices: int = 64  # k
-    bins: int = 32
-    span: float = 12.0  # bins cover [-span, span]; the smoother the directions, the more images differ along them
-    blur: float = 1.5  # of the directions, in pixels
-    feature_seed: int = 0
-    steps: int = 500
-    batch: int = 64  # images of each class a step
-    learning_rate: float = 5e-3
-    latent: int = 32
-    width: int = 24
+    slices: int = count(64, "k, directions u_j")
+    bins: int = count(32, "bins of [-span, span] along each direction", low=2)
+    span: float = setting(12.0, "ends of the bins; the smoother the directions, the wider", above=0, below=1e6)
+    blur: float = setting(1.5, "of the directions", low=0, below=1e6, unit="pixels")
+    feature_seed: int = setting(0, "public seed of the directions", low=0, below=2**63)
+    steps: int = count(500, "steps of the generator")
+    batch: int = count(64, "images of each class a step", low=2)
+    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
+    latent: int = count(32, "dimensions of the latent z")
+    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
     name: ClassVar[str] = "dp-swd"
     site: ClassVar[Site] = Site.B1
@@ -75,53 +76,43 @@ class DPSWD(Method):
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("slices", "bins", "span", "blur", "feature_seed")
 
-    def __post_init__(self) -> None:
-        mean_embedding.check(self, "slices", "bins")
-        mean_embedding.above_zero(self, "span", most=1e6)
-        if not 0 <= self.blur < 1e6:
-            raise ValueError(f"Expected blur of at least 0, found blur={self.blur}.")
-        if self.bins < 2 or self.slices * self.bins > mean_embedding.MOST:
-            raise ValueError(
-                f"Expected bins of at least 2 and slices * bins up to a million, found {self.slices}, {self.bins}."
-            )
-
     @property
     def bound(self) -> IntegerBound:
         """One bin in each slice."""
         return IntegerBound(self.slices, low=0)
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        norm = spectral_norm(directions(spec.shape, self.slices, self.feature_seed, self.blur))
+    def contradictions(self) -> Iterator[str]:
+        if self.slices * self.bins > COUNT:
+            yield (
+                f"Expected slices * bins up to a million for the counts, found slices={self.slices}, bins={self.bins}."
+            )
 
-        def paper(multiplier: float) -> Claim:
-            """What rows with the same noise multiplier would be said to cost."""
-            return dp_swd(multiplier * norm, self.slices, spec.pixels, budget.delta)
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        return {EMBEDDING: crossing(self.bound, z)}
 
-        return mean_embedding.plan(
-            self,
-            spec,
-            budget,
-            self.bound,
-            self.slices * self.bins,
-            DEVIATIONS,
-            paper=paper,
-            length=(self.slices / self.bins) ** 0.5,
-            facts={"spectral_norm": norm},
-        )
+    def facts(self, plan: Plan) -> dict[str, float]:
+        U = directions(plan.data.shape, self.slices, self.feature_seed, self.blur)
+        return {"spectral_norm": spectral_norm(U)}
+
+    def claim(self, plan: Plan) -> Claim:
+        """What rows with the same noise multiplier would be said to cost."""
+        sigma = plan.crossings[EMBEDDING].mechanism.multiplier * plan.facts["spectral_norm"]
+        return dp_swd(sigma, self.slices, plan.data.pixels, plan.budget.delta)
+
+    def warnings(self, plan: Plan) -> tuple[str, ...]:
+        return too_few_data(plan, self.slices * self.bins, length=(self.slices / self.bins) ** 0.5)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
-        shape = barrier.spec.shape
-        seed = self.feature_seed
-        slices = Slices(shape, self.slices, self.bins, self.span, seed, self.blur).to(run.device)
-        query = BoundedSum(slices, self.bound, slices.shape, by_class=True)
-        counts = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
-        shares = mean_embedding.means(self, counts, barrier, run)
-        target = torch.where(shares.isfinite().all(-1)[:, None], slices.quantiles(shares, self.batch), torch.nan)
-        net = mean_embedding.generator(self, barrier, run)
+        u = Slices(barrier.spec.shape, self.slices, self.bins, self.span, self.feature_seed, self.blur).to(run.device)
+        query = BoundedSum(u, self.bound, u.shape, by_class=True)
+        H = run.once(EMBEDDING, lambda: barrier.release(EMBEDDING, query))  # the barrier
+        shares = means(self.labels, H, barrier, run)
+        Q = torch.where(shares.isfinite().all(-1)[:, None], u.quantiles(shares, self.batch), torch.nan)
+        G = generator(self, barrier, run)
         return match(
-            net,
-            target,
-            slices.project,
+            G,
+            Q,
+            u.project,
             run,
             steps=self.steps,
             batch=self.batch,

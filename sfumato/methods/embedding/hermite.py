@@ -14,17 +14,18 @@ def hermite(x: Tensor, order: int, rho: float) -> Tensor:
     psi_c(x) = (1-rho^2)^(1/4) sqrt((rho/2)^c / c!) H_c(x) exp(-rho x^2 / (1+rho)), by a recurrence that stays finite.
     The squares add up to 1 over all orders, so that the norm is at most 1.
     """
-    found = [(1 - rho * rho) ** 0.25 * torch.exp(-rho / (1 + rho) * x.square())]
+    psi = [(1 - rho * rho) ** 0.25 * torch.exp(-rho / (1 + rho) * x.square())]
     for c in range(order):
         # The first step has no term before the last.
-        before = rho * math.sqrt(c / (c + 1)) * found[c - 1] if c else 0.0
-        found.append(math.sqrt(2 * rho / (c + 1)) * x * found[c] - before)
-    return torch.stack(found, -1)
+        before = rho * math.sqrt(c / (c + 1)) * psi[c - 1] if c else 0.0
+        psi.append(math.sqrt(2 * rho / (c + 1)) * x * psi[c] - before)
+    return torch.stack(psi, -1)
 
 
 def within_unit(rows: Tensor) -> Tensor:
     """Rows made shorter where they are longer than 1."""
-    return rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp(min=1.0)
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return rows / norms.clamp(min=1.0)
 
 
 class HermiteFeatures:
@@ -67,12 +68,13 @@ class HermiteFeatures:
 
     def _products(self, psi: Tensor) -> Tensor:
         chosen = psi[:, self.groups]  # (n, groups, members, order + 1)
-        made = chosen[:, :, 0]
+        outer = chosen[:, :, 0]
         for member in range(1, chosen.shape[2]):
-            made = (made[..., :, None] * chosen[:, :, member, None, :]).flatten(2)
-        return made.flatten(1) / math.sqrt(len(self.groups))
+            outer = (outer[..., :, None] * chosen[:, :, member, None, :]).flatten(2)
+        return outer.flatten(1) / math.sqrt(len(self.groups))
 
 
 def size(pixels: int, order: int, groups: int, members: int) -> int:
     """Number of features."""
-    return pixels * (order + 1) + groups * (order + 1) ** min(members, pixels)
+    block: int = (order + 1) ** min(members, pixels)
+    return pixels * (order + 1) + groups * block

@@ -20,17 +20,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sfumato.accounting.budget import Budget
+from sfumato.accounting.claims import Claim, mean_embedding
 from sfumato.data.public import PublicImages
 from sfumato.engine.match import match
 from sfumato.engine.random_fourier import RandomFourier
 from sfumato.methods.base import Method
-from sfumato.methods.embedding import mean_embedding
+from sfumato.methods.embedding.mean_embedding import EMBEDDING, generator, means, public_random, too_few_data
 from sfumato.methods.embedding.reweight import Reweighting
-from sfumato.networks import ConvGenerator
+from sfumato.methods.settings import count, setting
+from sfumato.networks.conv import ConvGenerator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
@@ -47,16 +48,16 @@ DEVIATIONS = (
 class PEARL(Method):
     """PEARL with a convolutional conditional generator."""
 
-    frequencies: int = 1000  # k
-    bandwidth: float = 0.2  # inverse scale of omega_0, over sqrt(pixels), for pixels in [0, 1]
-    octaves: float = 1.5  # bandwidths are spread over so many, around the middle one
-    feature_seed: int = 0
-    reweight: float = 0.01  # learning rate of omega; 0 leaves it at omega_0
-    steps: int = 500
-    batch: int = 32  # images of each class a step
-    learning_rate: float = 5e-3
-    latent: int = 32
-    width: int = 24
+    frequencies: int = count(1000, "k, frequencies t_j of the characteristic function")
+    bandwidth: float = setting(0.2, "inverse scale of omega_0 / sqrt(pixels), for pixels in [0, 1]", above=0)
+    octaves: float = setting(1.5, "bandwidths are spread over so many octaves around the middle one", low=0, high=20)
+    feature_seed: int = setting(0, "public seed of the frequencies", low=0, below=2**63)
+    reweight: float = setting(0.01, "learning rate of omega; 0 leaves it at omega_0", low=0, below=10)
+    steps: int = count(500, "steps of the generator")
+    batch: int = count(32, "images of each class a step", low=2)
+    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
+    latent: int = count(32, "dimensions of the latent z")
+    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
     name: ClassVar[str] = "pearl"
     site: ClassVar[Site] = Site.B1
@@ -67,31 +68,25 @@ class PEARL(Method):
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("frequencies", "bandwidth", "octaves", "feature_seed")
 
-    def __post_init__(self) -> None:
-        mean_embedding.check(self, "frequencies")
-        mean_embedding.above_zero(self, "bandwidth")
-        if not (0 <= self.octaves <= 20 and 0 <= self.reweight < 10):
-            raise ValueError(f"Expected octaves up to 20 and reweight below 10, found {self.octaves}, {self.reweight}.")
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        return {EMBEDDING: crossing(UNIT_BALL, z)}
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return mean_embedding.plan(self, spec, budget, UNIT_BALL, 2 * self.frequencies, DEVIATIONS)
+    def claim(self, plan: Plan) -> Claim:
+        z = plan.crossings[EMBEDDING].mechanism.multiplier
+        return mean_embedding(z, plan.budget.delta, records=plan.data.records)
+
+    def warnings(self, plan: Plan) -> tuple[str, ...]:
+        return too_few_data(plan, 2 * self.frequencies)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
-        random = mean_embedding.public_random(self)
+        random = public_random(self.feature_seed)
         k = self.frequencies
         phi = RandomFourier(barrier.spec.pixels, 2 * k, self.bandwidth, random, self.octaves).to(run.device)
         query = BoundedSum(phi, UNIT_BALL, (2 * k,), by_class=True)
-        sums = run.once("embedding", lambda: barrier.release("embedding", query))  # the barrier
-        target = mean_embedding.means(self, sums, barrier, run)
-        net = mean_embedding.generator(self, barrier, run)
-        distance = Reweighting(phi.frequencies, self.reweight)
+        S = run.once(EMBEDDING, lambda: barrier.release(EMBEDDING, query))  # the barrier
+        omega = Reweighting(phi.frequencies, self.reweight)
+        target = means(self.labels, S, barrier, run)
+        G = generator(self, barrier, run)
         return match(
-            net,
-            target,
-            phi,
-            run,
-            steps=self.steps,
-            batch=self.batch,
-            learning_rate=self.learning_rate,
-            distance=distance,
+            G, target, phi, run, steps=self.steps, batch=self.batch, learning_rate=self.learning_rate, distance=omega
         )

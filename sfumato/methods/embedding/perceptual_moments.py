@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -29,8 +31,8 @@ class PerceptualMoments:
     def features(self, images: Tensor) -> Tensor:
         """e(x), flat. The network works in the precision of the images."""
         x = images.expand(-1, 3, -1, -1) if self.channels == 1 else images
-        found = self.network.to(images.dtype)(x)
-        maps = list(found) if isinstance(found, list | tuple) else [found]
+        out = self.network.to(images.dtype)(x)
+        maps = list(out) if isinstance(out, list | tuple) else [out]
         return torch.cat([self._pooled(m) for m in maps], 1)
 
     def _pooled(self, maps: Tensor) -> Tensor:
@@ -38,7 +40,7 @@ class PerceptualMoments:
             return maps.flatten(1)
         size = (min(self.grid, maps.shape[2]), min(self.grid, maps.shape[3]))
         # Maps of one stage weigh as much as those of another, however many places they have.
-        return F.adaptive_avg_pool2d(maps, size).flatten(1) / (size[0] * size[1]) ** 0.5
+        return F.adaptive_avg_pool2d(maps, size).flatten(1) / math.sqrt(size[0] * size[1])
 
     def __call__(self, images: Tensor, labels: Tensor | None = None) -> Tensor:
         e = self.features(images)

@@ -34,7 +34,7 @@ class Reweighting:
         apart = self._apart(features, target)
         gain = (self.weights() * apart.detach()).sum()
         self.optimiser.zero_grad(set_to_none=True)
-        gain.backward()
+        torch.autograd.backward(gain)
         self.optimiser.step()
         return (self.weights().detach() * apart).sum()
 

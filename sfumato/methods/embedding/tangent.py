@@ -24,7 +24,9 @@ class Tangent:
 
     def to(self, device: str) -> Tangent:
         """Move the network."""
-        self.weights, self.biases, self.outs = (t.to(device) for t in (self.weights, self.biases, self.outs))
+        self.weights = self.weights.to(device)
+        self.biases = self.biases.to(device)
+        self.outs = self.outs.to(device)
         return self
 
     def gradient(self, images: Tensor) -> Tensor:

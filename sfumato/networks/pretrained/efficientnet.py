@@ -5,9 +5,13 @@ Names are those of the public weights, and padding is TensorFlow's SAME, under w
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from sfumato.networks.pretrained.weights import efficientnet_file, fill
 
 # repeats, kernel, stride of the first, expansion, channels out
 STAGES = (
@@ -57,8 +61,9 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu6(self._bn0(self._expand_conv(x))) if self.expands else x
-        y = self._bn2(self._project_conv(F.relu6(self._bn1(self._depthwise_conv(y)))))
-        return x + y if self.skips else y
+        y = F.relu6(self._bn1(self._depthwise_conv(y)))
+        z: Tensor = self._bn2(self._project_conv(y))
+        return x + z if self.skips else z
 
 
 class EfficientNetLite0(nn.Module):
@@ -85,7 +90,13 @@ class EfficientNetLite0(nn.Module):
         return F.relu6(self._bn1(self._conv_head(x))).mean((2, 3))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self._fc(self.features(x))
+        scores: Tensor = self._fc(self.features(x))
+        return scores
+
+
+def load(path: str | Path | None = None) -> EfficientNetLite0:
+    """The network with its public weights, frozen."""
+    return fill(EfficientNetLite0(), efficientnet_file(path))
 
 
 def prepare(images: Tensor, size: int = 128) -> Tensor:

@@ -7,9 +7,13 @@ its count, the last block pools by maximum, and images come in by plain bilinear
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from sfumato.networks.pretrained.weights import fill, inception_file
 
 
 class Unit(nn.Module):
@@ -154,10 +158,17 @@ class InceptionV3(nn.Module):
         x = self.Conv2d_4a_3x3(self.Conv2d_3b_1x1(F.max_pool2d(x, 3, 2)))
         x = self.Mixed_5d(self.Mixed_5c(self.Mixed_5b(F.max_pool2d(x, 3, 2))))
         x = self.Mixed_6e(self.Mixed_6d(self.Mixed_6c(self.Mixed_6b(self.Mixed_6a(x)))))
-        return self.Mixed_7c(self.Mixed_7b(self.Mixed_7a(x))).mean((2, 3))
+        pooled: Tensor = self.Mixed_7c(self.Mixed_7b(self.Mixed_7a(x))).mean((2, 3))
+        return pooled
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.fc(self.features(x))
+        scores: Tensor = self.fc(self.features(x))
+        return scores
+
+
+def load(path: str | Path | None = None) -> InceptionV3:
+    """The network with the weights of a local file, frozen."""
+    return fill(InceptionV3(), inception_file(path))
 
 
 def prepare(images: Tensor, size: int = 299) -> Tensor:

