@@ -70,7 +70,7 @@ def shapes(bug: bool) -> Method:
             answer = barrier.release("signs", _Signs(features, bug, bound))
             net.images.data += 1e-3 * (features @ answer.float()).view(barrier.spec.shape)
 
-    return Planned(crossings=lambda spec, noise: {"signs": crossing(bound, noise, times=STEPS)}, work=work)
+    return Planned(asks=lambda spec, z: {"signs": crossing(bound, z, times=STEPS)}, work=work)
 
 
 @dataclass
@@ -110,7 +110,7 @@ def one_sample(bug: bool) -> Method:
             answer = barrier.release("images", images) + barrier.release("squares", squares)
             net.images.data += 1e-3 * answer.view(barrier.spec.shape).to(net.images)
 
-    return Planned(crossings=crossings, work=work)
+    return Planned(asks=crossings, work=work)
 
 
 BUGS = (

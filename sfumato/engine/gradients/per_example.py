@@ -11,8 +11,8 @@ another image:
     assign(net, total / expected_batch); optimiser.step()   # any torch optimiser
 
 Randomness of an example (noise levels, augmentation, the partner of a gradient penalty) comes from `draw(n)`: tensors
-of n rows that the loss is handed after the labels. With `noise_multiplicity=K` each image comes K times, with K draws; the average
-gradient of the copies is what is clipped.
+of n rows that the loss is handed after the labels. With `noise_multiplicity=K` each image comes K times, with K
+draws; the average gradient of the copies is what is clipped.
 
 Ways to the same numbers: "ghost" (see ghost.py) for ordinary layers; "vmap" for any loss that torch.func can transform,
 such as a gradient penalty written with torch.func.grad; "loop", one example after the other, for the rest, such as one

@@ -24,9 +24,8 @@ from sfumato.api import make_method
 from sfumato.cli import app, run
 from sfumato.data.labels import LabelPrior
 from sfumato.errors import InputError
-from sfumato.release import Release, make_key
+from sfumato.release import Release, make_key, verify
 from sfumato.release.documents.pictures import decode_one, png
-from sfumato.release import verify
 from sfumato.release.files.command import OPTIONS, command_problems
 from sfumato.release.files.gate import json_text
 from sfumato.release.files.hashes import make_hashes
