@@ -56,6 +56,15 @@ class Poisson:
 Sampler = FullBatch | Poisson
 
 
+def expected_batch(batch: int, units: int) -> Sampler:
+    """A Poisson sample of `batch` of `units` on average; all of them where there are no more.
+
+    >>> str(expected_batch(600, 60_000)), str(expected_batch(600, 500))
+    ('Poisson(0.01)', 'everyone')
+    """
+    return Poisson(batch / units) if batch < units else FullBatch()
+
+
 def _subset(units: int, count: int, noise: Noise) -> NDArray[np.int64]:
     """A uniform subset of `count` of `units`: draw until enough are distinct, from the smaller side."""
     if count > units // 2:
