@@ -47,8 +47,8 @@ def measure(n: int, place: str) -> dict[str, float]:
     from sfumato.engine.random_fourier import RandomFourier
     from sfumato.ledger.charge import digests_of
     from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.keyed_hash import part_of
     from sfumato.privacy.odometer import Odometer
+    from sfumato.privacy.partitions import part_of
     from sfumato.privacy.plan import crossing
     from sfumato.privacy.samplers import Poisson
 

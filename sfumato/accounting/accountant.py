@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.accounting import gaussian, losses, rdp
-from sfumato.accounting.discrete import LOUD, smoothed
+from sfumato.accounting import gaussian, pld, rdp
 from sfumato.accounting.events import AnyEvent, Event, Selected
-from sfumato.accounting.profile import ExactGaussian, LossDistribution, Profile, RenyiCurve
+from sfumato.accounting.pld import LOUD, LossDistribution, smoothed
+from sfumato.accounting.profile import ExactGaussian, Profile, RenyiCurve
 from sfumato.accounting.rdp import ORDERS, epsilon_by_renyi, renyi
 
 __all__ = [
@@ -64,9 +64,9 @@ def profile_by(events: Sequence[AnyEvent], backend: Backend, interval: float | N
         plain = _plain(used)
         if not plain:
             return ExactGaussian(0.0)
-        every = losses.INTERVAL if all(e.exact for e in plain) else losses.interval_for(plain)
+        every = pld.INTERVAL if all(e.exact for e in plain) else pld.interval_for(plain)
         interval = interval or every
-        return LossDistribution(losses.composed(plain, interval), interval)
+        return LossDistribution(pld.composed(plain, interval), interval)
     if backend not in BACKENDS:
         raise ValueError(f"Expected one of {', '.join(BACKENDS)}, found {backend!r}.")
     values = rdp.curve(used)

@@ -8,9 +8,9 @@ from functools import cache
 
 from scipy.optimize import brentq
 
-from sfumato.accounting import accountant, losses
-from sfumato.accounting.discrete import smoothed
+from sfumato.accounting import accountant, pld
 from sfumato.accounting.events import AnyEvent, Event, Selected
+from sfumato.accounting.pld import smoothed
 
 
 def least_noise(
@@ -74,7 +74,7 @@ def noise_within(events_at: Callable[[float], Sequence[AnyEvent]], target: float
     start = near or 1.0
     if all(smoothed(e).exact for e in _events(events_at(start))):
         return least_noise(stated, target, start=start)
-    interval = 8 * losses.interval_for(_events(events_at(start)))
+    interval = 8 * pld.interval_for(_events(events_at(start)))
 
     def coarse(scale: float) -> float:
         return accountant.profile_by(events_at(scale), "pld", interval).epsilon(delta)
@@ -119,8 +119,7 @@ def _region(events_at: Callable[[float], Sequence[AnyEvent]], target: float, del
 
     def rough(scale: float) -> float:
         return (
-            accountant.epsilon_by_renyi([losses.rough(e) for e in _events(events_at(scale))], delta, orders=losses.FEW)
-            or 0.0
+            accountant.epsilon_by_renyi([pld.rough(e) for e in _events(events_at(scale))], delta, orders=pld.FEW) or 0.0
         )
 
     return least_noise(rough, target, tolerance=1e-2) if rough(1e9) < target else None

@@ -1,14 +1,12 @@
-"""The privacy profile of a sequence of releases, in three kinds."""
+"""The privacy profile of a sequence of releases: what is asked of it, and two of its kinds (the third is in `pld`)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 from sfumato.accounting import gaussian
-from sfumato.accounting.tails import Tail, both_tails
 
 
 class Profile(Protocol):
@@ -41,30 +39,6 @@ class ExactGaussian:
 
     def epsilon(self, delta: float) -> float:
         return gaussian.epsilon_of(delta, self.mu)
-
-
-@dataclass(frozen=True)
-class LossDistribution:
-    """A composed privacy loss distribution of dp-accounting; an upper bound by construction."""
-
-    pld: Any
-    interval: float
-    mu: None = None
-
-    @property
-    def name(self) -> str:
-        return f"PLD (dp-accounting, interval {self.interval:.2g})"
-
-    @cached_property
-    def tails(self) -> tuple[Tail, ...]:
-        """Both directions, ready to be read."""
-        return both_tails(self.pld)
-
-    def delta(self, epsilon: float) -> float:
-        return max(tail.delta(epsilon) for tail in self.tails)
-
-    def epsilon(self, delta: float) -> float:
-        return max(tail.epsilon(delta) for tail in self.tails)
 
 
 @dataclass(frozen=True)

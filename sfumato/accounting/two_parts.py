@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from sfumato.accounting.discrete import ROUNDING
 from sfumato.accounting.events import Event
+from sfumato.accounting.pld import ROUNDING
 
 NARROW = 1.25 * ROUNDING
 
@@ -20,7 +20,7 @@ NARROW = 1.25 * ROUNDING
 def two_parts(event: Event) -> Event:
     """The event of held parts, two of which change at will.
 
-    Whole-number noise is taken as the continuous noise that it is rounded from (see `discrete`): for that one any
+    Whole-number noise is taken as the continuous noise that it is rounded from (see `pld`): for that one any
     two changed ballots are a distance, while patterns of whole numbers would have to be listed for both together.
 
     >>> from sfumato.accounting.budget import Relation

@@ -304,8 +304,8 @@ def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[No
             "sfumato.flow.tune._rehearsed": nothing,
             "sfumato.evaluate.publish._rehearsed": nothing,
             "sfumato.run.run.Run.finished": nothing,
-            "sfumato.privacy.secret_choices.draw_count": {"return_value": count},
-            "sfumato.privacy.secret_choices.draw_index": {"return_value": 0},
+            "sfumato.privacy.samplers.draw_count": {"return_value": count},
+            "sfumato.privacy.samplers.draw_index": {"return_value": 0},
         }.items():
             stack.enter_context(patch(what, **how))  # type: ignore[call-overload]
         stack.enter_context(patch.dict(os.environ, {"SFUMATO_RUNS": runs}))

@@ -277,7 +277,7 @@ def _best_of(
     run: Run,
     began: Callable[[], None],
 ) -> _Run:
-    from sfumato.privacy.secret_choices import draw_count, draw_index
+    from sfumato.privacy.samplers import draw_count, draw_index
 
     best: _Run | None = None
     run.progress.start("selecting", None)  # the number of runs is private

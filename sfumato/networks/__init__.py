@@ -1,12 +1,13 @@
-"""Networks and samplers. They know nothing of privacy."""
+"""Networks and samplers. They know nothing of privacy, and of no method."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from torch import Tensor
 
-from sfumato.methods.gan.dpaf.generator import MirrorGenerator
 from sfumato.networks.conv import ConvGenerator
 from sfumato.networks.dcgan import DCGANGenerator
 from sfumato.networks.deconv import DeconvGenerator
@@ -16,24 +17,49 @@ from sfumato.networks.generator import Generator
 from sfumato.networks.image_set import FixedSet
 from sfumato.networks.vae import VAEGenerator
 
-KINDS: dict[str, type[Generator]] = {
-    "conv": ConvGenerator,
-    "dcgan": DCGANGenerator,
-    "deconv": DeconvGenerator,
-    "diffusion": DiffusionGenerator,
-    "fixed": FixedSet,
-    "flow": FlowGenerator,
-    "mirror": MirrorGenerator,
-    "vae": VAEGenerator,
+__all__ = [
+    "KINDS",
+    "ConvGenerator",
+    "DCGANGenerator",
+    "DeconvGenerator",
+    "DiffusionGenerator",
+    "FixedSet",
+    "FlowGenerator",
+    "Generator",
+    "VAEGenerator",
+    "kind_of",
+    "load_generator",
+]
+
+# Where the generator of each kind in a release's config is; those of a single method live with it.
+KINDS = {
+    "conv": "sfumato.networks.conv:ConvGenerator",
+    "dcgan": "sfumato.networks.dcgan:DCGANGenerator",
+    "deconv": "sfumato.networks.deconv:DeconvGenerator",
+    "diffusion": "sfumato.networks.diffusion:DiffusionGenerator",
+    "fixed": "sfumato.networks.image_set:FixedSet",
+    "flow": "sfumato.networks.flow:FlowGenerator",
+    "mirror": "sfumato.methods.gan.dpaf.generator:MirrorGenerator",
+    "vae": "sfumato.networks.vae:VAEGenerator",
 }
+
+
+def kind_of(name: str) -> Callable[..., Generator]:
+    """The class of generators of this kind, imported when it is asked for.
+
+    >>> kind_of("conv").__name__
+    'ConvGenerator'
+    """
+    if name not in KINDS:
+        raise ValueError(f"Expected a generator kind of {', '.join(KINDS)}, found kind={name!r}.")
+    module, cls = KINDS[name].split(":")
+    kind: Callable[..., Generator] = getattr(import_module(module), cls)
+    return kind
 
 
 def load_generator(config: dict[str, Any], tensors: dict[str, Tensor], device: str = "cpu") -> Generator:
     """Rebuild a generator from its public configuration and weights."""
     settings = dict(config)
-    kind = settings.pop("kind", None)
-    if kind not in KINDS:
-        raise ValueError(f"Expected a generator kind of {', '.join(KINDS)}, found kind={kind!r}.")
-    generator = KINDS[kind](**settings)
+    generator = kind_of(settings.pop("kind", None))(**settings)
     generator.load_state_dict(tensors)
     return generator.to(device).eval()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sfumato.networks.generator import Generator
+from sfumato.networks.generator import Generator, channels_last
 
 
 class ConvGenerator(Generator):
@@ -34,21 +34,24 @@ class ConvGenerator(Generator):
         self.start = nn.Linear(latent + len(self.classes), 2 * width * math.prod(self.coarse))
         # Convolutions run on the coarse maps and hand their channels to finer pixels: a third of the cost of
         # upsampling first.
-        self.body = nn.Sequential(
-            nn.GroupNorm(8, 2 * width),
-            nn.LeakyReLU(0.2),
-            nn.Conv2d(2 * width, 4 * width, 3, padding=1),
-            nn.PixelShuffle(2),
-            nn.GroupNorm(8, width),
-            nn.LeakyReLU(0.2),
-            nn.Conv2d(width, 4 * self.shape[0], 5, padding=2),
-            nn.PixelShuffle(2),
-            nn.Sigmoid(),
-        ).to(memory_format=torch.channels_last)
+        self.body = channels_last(
+            nn.Sequential(
+                nn.GroupNorm(8, 2 * width),
+                nn.LeakyReLU(0.2),
+                nn.Conv2d(2 * width, 4 * width, 3, padding=1),
+                nn.PixelShuffle(2),
+                nn.GroupNorm(8, width),
+                nn.LeakyReLU(0.2),
+                nn.Conv2d(width, 4 * self.shape[0], 5, padding=2),
+                nn.PixelShuffle(2),
+                nn.Sigmoid(),
+            )
+        )
 
     def config(self) -> dict[str, Any]:
         return self._config("conv", width=self.width)
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         coarse = self.start(torch.cat([z, self.condition(labels, z)], 1)).view(-1, 2 * self.width, *self.coarse)
-        return self.body(coarse)[:, :, : self.shape[1], : self.shape[2]]
+        images: Tensor = self.body(coarse)
+        return images[:, :, : self.shape[1], : self.shape[2]]

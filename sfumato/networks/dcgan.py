@@ -20,6 +20,9 @@ SIZE = 256  # latents in each batch that the statistics are settled on
 class BatchNorm(nn.Module):
     """Batch normalisation whose statistics are measured at the end, not dragged along while weights change."""
 
+    mean: Tensor
+    variance: Tensor
+
     def __init__(self, features: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(features))
@@ -36,10 +39,10 @@ class BatchNorm(nn.Module):
 class Stage(nn.Module):
     """A layer on its input and the label, normalised, rectified."""
 
-    def __init__(self, layer: nn.Module, features: int, norm: str) -> None:
+    def __init__(self, layer: nn.Linear | nn.ConvTranspose2d, features: int, norm: str) -> None:
         super().__init__()
         self.layer = layer
-        self.norm = BatchNorm(features) if norm == "batch" else nn.GroupNorm(GROUPS, features)
+        self.norm: BatchNorm | nn.GroupNorm = BatchNorm(features) if norm == "batch" else nn.GroupNorm(GROUPS, features)
 
     def forward(self, x: Tensor, label: Tensor) -> Tensor:
         return F.relu(self.norm(self.layer(joined(x, label))))
@@ -85,6 +88,7 @@ class DCGANGenerator(Generator):
         self.last = doubling(maps + known, self.shape[0])
         for layer in (self.first.layer, self.second.layer, self.third.layer, self.last):
             nn.init.normal_(layer.weight, std=0.02)  # as Radford et al. 2016
+            assert layer.bias is not None
             nn.init.zeros_(layer.bias)
 
     def config(self) -> dict[str, Any]:
@@ -113,6 +117,7 @@ class DCGANGenerator(Generator):
         public = [self._public(size, random, device) for _ in range(batches or BATCHES.get())]
         self.eval()
         for number, stage in enumerate((self.first, self.second, self.third)):
+            assert isinstance(stage.norm, BatchNorm)
             moments = [_moments(stage.layer(joined(self._through(z, label, number), label))) for z, label in public]
             mean, square = torch.stack(moments).mean(0)
             stage.norm.mean.copy_(mean)

@@ -54,7 +54,8 @@ class DeconvGenerator(Generator):
         return (torch.tanh(x) + 1) / 2
 
     def _named(self, labels: Tensor, like: Tensor) -> Tensor:
-        return self.label(self.condition(labels, like))
+        maps: Tensor = self.label(self.condition(labels, like))
+        return maps
 
 
 def doubling(inputs: int, outputs: int, small: tuple[int, ...], large: tuple[int, ...]) -> nn.ConvTranspose2d:
@@ -64,5 +65,6 @@ def doubling(inputs: int, outputs: int, small: tuple[int, ...], large: tuple[int
     # A pixel gets a quarter of the kernel from each map. Without normalisation the usual start would hand on next to
     # nothing of the latent.
     nn.init.normal_(layer.weight, std=math.sqrt(8 / (inputs * height * width)))
+    assert layer.bias is not None
     nn.init.zeros_(layer.bias)
     return layer

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfumato.networks.generator import Generator
+from sfumato.networks.generator import Generator, channels_last
 from sfumato.networks.label_embedding import known
 from sfumato.networks.unet import UNet
 from sfumato.record_rng import keys_of, normal
@@ -78,8 +78,8 @@ class DiffusionGenerator(Generator):
         self.highest = highest
         self.spread = spread
         self.rough = bfloat16
-        self.net = UNet(self.shape[0], len(self.classes), width, multipliers, blocks, attention, patch)
-        self.net.to(memory_format=torch.channels_last)
+        net = UNet(self.shape[0], len(self.classes), width, multipliers, blocks, attention, patch)
+        self.net = channels_last(net)
 
     def config(self) -> dict[str, Any]:
         return {
@@ -96,7 +96,7 @@ class DiffusionGenerator(Generator):
         d = self.spread
         size = (s.square() + d * d).sqrt()
         inside = (x / size).contiguous(memory_format=torch.channels_last)
-        answer = self.net(inside, sigma.log() / 4, known(labels, len(self.classes), x)).float()
+        answer: Tensor = self.net(inside, sigma.log() / 4, known(labels, len(self.classes), x)).float()
         return d * d / size.square() * x + s * d / size * answer
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:

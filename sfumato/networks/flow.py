@@ -30,6 +30,11 @@ def cosines(side: int, kept: int) -> Tensor:
 class FlowGenerator(Generator):
     """z, standard normal, of as many numbers as coefficients, and class -> image; invertible on what is kept."""
 
+    orders: Tensor
+    down: Tensor
+    across: Tensor
+    scale: Tensor
+
     def __init__(
         self,
         shape: Sequence[int],
@@ -77,12 +82,12 @@ class FlowGenerator(Generator):
     def surprise(self, images: Tensor, grain: Tensor, labels: Tensor) -> Tensor:
         """(n,) minus the log density of what is kept, 256 levels filled with `grain` from 0 to 1, less a constant."""
         x = (images * 255 + grain) / 128 - 1
-        y = ((self.down @ x @ self.across.T) / self.scale).flatten(1)  # type: ignore[operator]
+        y = ((self.down @ x @ self.across.T) / self.scale).flatten(1)
         label = known(labels, len(self.classes), images)
         t, s = self._placed(label)
         y = (y + t) * s.exp()
         stretch = s.sum(1)
-        for layer, order in zip(self.layers, self.orders, strict=True):  # type: ignore[arg-type]
+        for layer, order in zip(self.layers, self.orders, strict=True):
             y, more = layer(y[:, order], label)
             stretch = stretch + more
         return y.square().sum(1) / 2 - stretch
@@ -90,11 +95,12 @@ class FlowGenerator(Generator):
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         y = self.temperature * z
         label = known(labels, len(self.classes), z)
-        for layer, order in zip(reversed(self.layers), self.orders.flip(0), strict=True):  # type: ignore[arg-type, operator]
+        for layer, order in zip(reversed(self.layers), self.orders.flip(0), strict=True):
+            assert isinstance(layer, Coupling)
             y = layer.back(y, label)[:, order.argsort()]
         t, s = self._placed(label)
-        y = (y * (-s).exp() - t).view(-1, self.shape[0], *self.scale.shape) * self.scale  # type: ignore[operator]
-        return ((self.down.T @ y @ self.across + 1) / 2).clamp(0, 1)  # type: ignore[operator]
+        y = (y * (-s).exp() - t).view(-1, self.shape[0], *self.scale.shape) * self.scale
+        return ((self.down.T @ y @ self.across + 1) / 2).clamp(0, 1)
 
     def _placed(self, label: Tensor) -> tuple[Tensor, Tensor]:
         """Where a class lies and how wide it is, number by number."""

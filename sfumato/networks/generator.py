@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from sfumato.networks.labels import allot
 from sfumato.types import Images
 
 CHUNK = 250  # images made at once when sampling
+Net = TypeVar("Net", bound=nn.Module)
 LAWS = ("gaussian", "uniform")
 BATCHES: ContextVar[int] = ContextVar("batches", default=16)  # of latents that statistics are settled on
 
@@ -28,6 +29,12 @@ def settled_briefly() -> Iterator[None]:
         yield
     finally:
         BATCHES.reset(before)
+
+
+def channels_last(net: Net) -> Net:
+    """The same network, with the channels of its maps innermost, which convolutions are fastest with."""
+    to: Callable[..., Net] = net.to  # whose declared types leave this way of calling it out
+    return to(memory_format=torch.channels_last)
 
 
 class Generator(nn.Module, ABC):
@@ -44,7 +51,7 @@ class Generator(nn.Module, ABC):
     ) -> None:
         super().__init__()
         if latent_distribution not in LAWS:
-            raise ValueError(f"Expected latent_distribution={' or '.join(LAWS)}, found {latent_distribution}.")
+            raise ValueError(f"Expected latent_distribution {' or '.join(LAWS)}, found {latent_distribution=}.")
         self.shape = (int(shape[0]), int(shape[1]), int(shape[2]))
         self.classes = tuple(classes)
         self.latent = latent

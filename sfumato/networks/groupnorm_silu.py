@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from triton import language as tl
 
 GROUP = 8  # channels that are made even together
 TINY = 1e-5
@@ -27,7 +30,9 @@ def soft(x: Tensor, scale: Tensor | None = None, shift: Tensor | None = None) ->
     tensor(1.2551)
     """
     kernels = working(x.device) if x.is_cuda and x.shape[2] * x.shape[3] <= MOST else None
-    return plain(x, scale, shift) if kernels is None else Soft.apply(kernels, x, scale, shift)
+    if kernels is None:
+        return plain(x, scale, shift)
+    return by_kernels(kernels, x, scale, shift)
 
 
 def even(x: Tensor) -> Tensor:
@@ -68,6 +73,9 @@ class Soft(torch.autograd.Function):
         return None, slope, *((None, None) if into is None else into.chunk(2, 1))
 
 
+by_kernels: Callable[..., Tensor] = Soft.apply
+
+
 def launched(kernel: Any, x: Tensor, known: Tensor | None, *more: Tensor | None) -> None:
     """Over all images, some groups at a time."""
     n, c, h, w = x.shape
@@ -102,7 +110,7 @@ def working(device: torch.device) -> Any:
     try:
         kernels = written()
         with torch.enable_grad():
-            ways = [Soft.apply(kernels, *given), plain(*given)]
+            ways = [by_kernels(kernels, *given), plain(*given)]
             slopes = [torch.autograd.grad(way, given, g) for way in ways]
         pairs = zip([ways[0], *slopes[0]], [ways[1], *slopes[1]], strict=True)
         return kernels if all((a - b).abs().max() < 1e-3 for a, b in pairs) else None
@@ -117,8 +125,8 @@ def written() -> tuple[Callable[..., Any], Callable[..., Any]]:
     import triton
     from triton import language as tl
 
-    @triton.jit
-    def ahead(
+    @triton.jit  # type: ignore[untyped-decorator]
+    def ahead(  # type: ignore[no-untyped-def]
         x,
         known,
         out,
@@ -144,8 +152,8 @@ def written() -> tuple[Callable[..., Any], Callable[..., Any]]:
             y = y * (1 + scale[None]) + shift[None]
         tl.store(out + at, y * tl.sigmoid(y), mask=here)
 
-    @triton.jit
-    def back(
+    @triton.jit  # type: ignore[untyped-decorator]
+    def back(  # type: ignore[no-untyped-def]
         x,
         known,
         g,

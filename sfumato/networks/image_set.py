@@ -69,6 +69,11 @@ class FixedSet(Generator):
         self.images.copy_((0.5 + spread * drawn).clamp(0, 1))
 
     @torch.no_grad()
+    def put(self, images: Tensor) -> None:
+        """Other images in the place of all of them, class by class."""
+        self.images.copy_(images.view_as(self.images))
+
+    @torch.no_grad()
     def restrain(self) -> None:
         """Bring all pixels back into [0, 1]."""
         self.images.clamp_(0, 1)

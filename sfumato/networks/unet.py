@@ -25,6 +25,8 @@ class UNet(nn.Module):
     zero, so that the network's first answer is zero.
     """
 
+    frequencies: Tensor
+
     def __init__(
         self,
         channels: int,
@@ -67,8 +69,7 @@ class UNet(nn.Module):
             self.up.append(nn.ModuleList([Block(a, b, known, attend) for a, b in sizes]))
             self.grow.append(nn.Conv2d(now, widths[depth - 1], 3, padding=1) if depth else nn.Identity())
         self.end = nn.Conv2d(widths[0], channels * patch**2, 3, padding=1)
-        nn.init.zeros_(self.end.weight)
-        nn.init.zeros_(self.end.bias)
+        zeroed(self.end)
 
     def forward(self, x: Tensor, level: Tensor, labels: Tensor) -> Tensor:
         height, width = x.shape[2:]
@@ -78,19 +79,29 @@ class UNet(nn.Module):
         x = self.start(F.pixel_unshuffle(x, self.patch))
         kept = []
         for blocks, shrink in zip(self.down, self.shrink, strict=True):
-            for block in blocks:
-                x = block(x, known)
+            x = through(blocks, x, known)
             kept.append(x)
             x = shrink(x)
         x = self.middle(x, known)
         for blocks, grow in zip(self.up, self.grow, strict=True):
             skip = kept.pop()
-            x = torch.cat([x, skip], 1)
-            for block in blocks:
-                x = block(x, known)
+            x = through(blocks, torch.cat([x, skip], 1), known)
             x = x if not kept else grow(twice(x, kept[-1].shape[2:]))
         x = F.pixel_shuffle(self.end(soft(x)), self.patch)
         return x[:, :, :height, :width]
+
+
+def zeroed(layer: nn.Module) -> None:
+    """A layer that begins by answering nothing."""
+    for p in layer.parameters():
+        nn.init.zeros_(p)
+
+
+def through(blocks: nn.Module, x: Tensor, known: Tensor) -> Tensor:
+    """What comes out of the blocks of one size of maps."""
+    for block in blocks.children():
+        x = block(x, known)
+    return x
 
 
 def twice(x: Tensor, size: torch.Size) -> Tensor:
@@ -110,12 +121,12 @@ class Block(nn.Module):
         self.known = nn.Linear(known, 2 * outputs)
         self.short = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1)
         self.attention = Attention(outputs) if attend else nn.Identity()
-        nn.init.zeros_(self.conv2.weight)
-        nn.init.zeros_(self.conv2.bias)
+        zeroed(self.conv2)
 
     def forward(self, x: Tensor, known: Tensor) -> Tensor:
         h = self.conv2(soft(self.conv1(soft(x)), *self.known(known).chunk(2, 1)))
-        return self.attention(self.short(x) + h)
+        out: Tensor = self.attention(self.short(x) + h)
+        return out
 
 
 class Attention(nn.Module):
@@ -126,11 +137,11 @@ class Attention(nn.Module):
         self.heads = max(1, width // HEAD)
         self.ask = nn.Linear(width, 3 * width)
         self.tell = nn.Linear(width, width)
-        nn.init.zeros_(self.tell.weight)
-        nn.init.zeros_(self.tell.bias)
+        zeroed(self.tell)
 
     def forward(self, x: Tensor) -> Tensor:
         n, c, h, w = x.shape
         q, k, v = self.ask(even(x).flatten(2).mT).view(n, h * w, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         seen = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, h * w, c)
-        return x + self.tell(seen).mT.view(n, c, h, w)
+        answer: Tensor = self.tell(seen)
+        return x + answer.mT.view(n, c, h, w)

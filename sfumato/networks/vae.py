@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sfumato.networks.generator import Generator
+from sfumato.networks.generator import Generator, channels_last
 from sfumato.networks.label_embedding import known
 
 GROUP = 8  # channels of a group norm's group
@@ -23,6 +23,10 @@ class VAEGenerator(Generator):
     With `components` M the latent has one more number, which chooses the component: z is standard normal, and
     the decoder is given mean + deviation * z of the component where its last number falls.
     """
+
+    shares: Tensor
+    means: Tensor
+    deviations: Tensor
 
     def __init__(
         self,
@@ -38,19 +42,23 @@ class VAEGenerator(Generator):
             raise ValueError(
                 f"Expected latent of at least 1 and width as a multiple of {GROUP}, found {latent=}, {width=}."
             )
-        self.inner, self.width, self.components = latent, width, components
+        self.inner = latent
+        self.width = width
+        self.components = components
         self.coarse = (math.ceil(self.shape[1] / 4), math.ceil(self.shape[2] / 4))
         self.start = nn.Linear(latent + len(self.classes), 2 * width * math.prod(self.coarse))
-        self.body = nn.Sequential(
-            nn.GroupNorm(2 * width // GROUP, 2 * width),
-            nn.SiLU(),
-            nn.Conv2d(2 * width, 4 * width, 3, padding=1),
-            nn.PixelShuffle(2),
-            nn.GroupNorm(width // GROUP, width),
-            nn.SiLU(),
-            nn.Conv2d(width, 4 * self.shape[0], 5, padding=2),
-            nn.PixelShuffle(2),
-        ).to(memory_format=torch.channels_last)
+        self.body = channels_last(
+            nn.Sequential(
+                nn.GroupNorm(2 * width // GROUP, 2 * width),
+                nn.SiLU(),
+                nn.Conv2d(2 * width, 4 * width, 3, padding=1),
+                nn.PixelShuffle(2),
+                nn.GroupNorm(width // GROUP, width),
+                nn.SiLU(),
+                nn.Conv2d(width, 4 * self.shape[0], 5, padding=2),
+                nn.PixelShuffle(2),
+            )
+        )
         if components:
             places = (len(self.classes), components)
             self.register_buffer("shares", torch.full(places, 1 / components))
@@ -80,14 +88,15 @@ class VAEGenerator(Generator):
     def placed(self, z: Tensor, labels: Tensor) -> Tensor:
         """Standard normal numbers -> the mixture of each row's class."""
         at = torch.special.ndtr(z[:, -1:])
-        which = (self.shares[labels].cumsum(1)[:, :-1] < at).sum(1)  # type: ignore[index]
-        return self.means[labels, which] + self.deviations[labels, which] * z[:, :-1]  # type: ignore[index]
+        which = (self.shares[labels].cumsum(1)[:, :-1] < at).sum(1)
+        return self.means[labels, which] + self.deviations[labels, which] * z[:, :-1]
 
     def log_prior(self, z: Tensor, labels: Tensor) -> Tensor:
         """(n,) log densities of latents, as the encoder has them, under the mixture of their class."""
-        means, deviations, shares = self.means[labels], self.deviations[labels], self.shares[labels]  # type: ignore[index]
+        means = self.means[labels]
+        deviations = self.deviations[labels]
         away = ((z[:, None] - means) / deviations).square() + 2 * deviations.log() + math.log(2 * math.pi)
-        return torch.logsumexp(shares.log() - away.sum(2) / 2, 1)
+        return torch.logsumexp(self.shares[labels].log() - away.sum(2) / 2, 1)
 
 
 class Encoder(nn.Module):
@@ -97,14 +106,16 @@ class Encoder(nn.Module):
         super().__init__()
         self.classes = classes
         coarse = math.ceil(shape[1] / 4) * math.ceil(shape[2] / 4)
-        self.body = nn.Sequential(
-            nn.Conv2d(shape[0], width, 5, stride=2, padding=2),
-            nn.SiLU(),
-            nn.Conv2d(width, 2 * width, 3, stride=2, padding=1),
-            nn.GroupNorm(2 * width // GROUP, 2 * width),
-            nn.SiLU(),
-            nn.Flatten(),
-        ).to(memory_format=torch.channels_last)
+        self.body = channels_last(
+            nn.Sequential(
+                nn.Conv2d(shape[0], width, 5, stride=2, padding=2),
+                nn.SiLU(),
+                nn.Conv2d(width, 2 * width, 3, stride=2, padding=1),
+                nn.GroupNorm(2 * width // GROUP, 2 * width),
+                nn.SiLU(),
+                nn.Flatten(),
+            )
+        )
         self.end = nn.Linear(2 * width * coarse + classes, 2 * latent)
 
     def forward(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -125,6 +136,9 @@ class VAE(nn.Module):
 class Whitened(nn.Module):
     """A fixed linear encoder, whose variance is learned, and a decoder. Codes are cut at four deviations."""
 
+    mean: Tensor
+    white: Tensor
+
     def __init__(self, decoder: VAEGenerator, mean: Tensor, white: Tensor) -> None:
         super().__init__()
         self.register_buffer("mean", mean.float())
@@ -136,8 +150,8 @@ class Whitened(nn.Module):
 
     def code(self, images: Tensor) -> Tensor:
         """(n, latent): white codes, each of its own image alone."""
-        flat = images.flatten(1).to(self.mean)  # type: ignore[arg-type]
-        return ((flat - self.mean) @ self.white).clamp(-4, 4)  # type: ignore[operator]
+        flat = images.flatten(1).to(self.mean)
+        return ((flat - self.mean) @ self.white).clamp(-4, 4)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         code = self.code(images).float()

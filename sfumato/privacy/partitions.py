@@ -8,7 +8,7 @@ parts one question, and its answer passes the barrier like any other.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -22,8 +22,21 @@ from sfumato.accounting.budget import Relation
 from sfumato.data.private import Records
 from sfumato.privacy.block_store import BlockStore, TeacherBlock
 from sfumato.privacy.bounds import AnyBound
-from sfumato.privacy.keyed_hash import part_of
 from sfumato.types import DataSpec, Unit
+
+
+def part_of(identities: Iterable[bytes], parts: int, key: bytes) -> NDArray[np.int64]:
+    """Part number of each identity: the first 8 bytes of keyed BLAKE2b, modulo `parts`.
+
+    The key is random and independent of the data. Sizes vary; equal identities share a part.
+
+    >>> part_of([b"a", b"b", b"a"], 10, bytes(32)).tolist()[::2] == [part_of([b"a"], 10, bytes(32))[0]] * 2
+    True
+    """
+    if parts < 1:
+        raise ValueError(f"Expected parts of at least 1, found parts={parts}.")
+    digests = b"".join(hashlib.blake2b(i, key=key, digest_size=8).digest() for i in identities)
+    return (np.frombuffer(digests, dtype=">u8") % np.uint64(parts)).astype(np.int64)
 
 
 class TeacherModel(Protocol):

@@ -1,4 +1,8 @@
-"""Who takes part in a crossing. Only these samplers exist, and each states the rate that is charged."""
+"""Who takes part in a crossing, and the secret choices of a selection. Each states the law that is charged.
+
+Only these samplers exist. How many runs a selection makes, and which settings each of them draws, is part of its
+mechanism: a method has no use for `draw_count` and `draw_index`, and the audit refuses one that imports them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.accounting.selection import Runs
 from sfumato.privacy.noise import Noise
+
+MOST_RUNS = 1_000_000  # of a selection
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,15 @@ class Poisson:
 Sampler = FullBatch | Poisson
 
 
+def expected_batch(batch: int, units: int) -> Sampler:
+    """A Poisson sample of `batch` of `units` on average; all of them where there are no more.
+
+    >>> str(expected_batch(600, 60_000)), str(expected_batch(600, 500))
+    ('Poisson(0.01)', 'everyone')
+    """
+    return Poisson(batch / units) if batch < units else FullBatch()
+
+
 def _subset(units: int, count: int, noise: Noise) -> NDArray[np.int64]:
     """A uniform subset of `count` of `units`: draw until enough are distinct, from the smaller side."""
     if count > units // 2:
@@ -67,3 +83,19 @@ def _subset(units: int, count: int, noise: Noise) -> NDArray[np.int64]:
         more = noise.below(units, count - len(chosen))
         chosen = np.unique(np.concatenate([chosen, more]))  # every newcomer is uniform over what is left
     return chosen
+
+
+def draw_count(runs: Runs, noise: Noise | None = None) -> int:
+    """The number of runs, by inversion of its law."""
+    u = float((noise or Noise()).uniform(1)[0])
+    total = 0.0
+    for k in range(MOST_RUNS):
+        total += runs.pmf(k)
+        if u < total:
+            return k
+    return MOST_RUNS
+
+
+def draw_index(count: int, noise: Noise | None = None) -> int:
+    """A uniform choice among `count`."""
+    return int((noise or Noise()).below(count, 1)[0])

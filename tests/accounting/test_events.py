@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.accounting import accountant, conversions, losses
+from sfumato.accounting import accountant, conversions, pld
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.calibrate import noise_within
 from sfumato.accounting.events import Event, Selected, combined_multiplier, event_from_json
@@ -96,11 +96,11 @@ def test_flipping_k_votes_is_worse_than_moving_them():
 
 
 def test_where_no_pattern_is_always_the_worst_the_charge_covers_both():
-    patterns = [losses._shifted(0.7, n, by, 1e-3) for n, by in ((1, 2), (4, 1))]
+    patterns = [pld._shifted(0.7, n, by, 1e-3) for n, by in ((1, 2), (4, 1))]
     knots = np.arange(0, 9, 0.05)
     curves = np.array([p.get_delta_for_epsilon(knots) for p in patterns])
     assert (curves[0] > curves[1] + 1e-9).any() and (curves[1] > curves[0] + 1e-9).any()
-    hull = losses.worst(patterns, 1e-3).get_delta_for_epsilon(knots)
+    hull = pld.worst(patterns, 1e-3).get_delta_for_epsilon(knots)
     assert np.all(hull >= curves.max(axis=0) - 1e-12)
     assert np.all(hull <= curves.max(axis=0) + 1e-3)
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from sfumato import DPMERF, Budget, InputError, OverBudget, Run, load
 from sfumato.accounting.selection import Runs
 from sfumato.api import budget_of
 from sfumato.data.made_up import made_up
 from sfumato.flow.tune import candidates, judge, plan_selection, tune_private, tune_public
-from sfumato.privacy.noise import Noise
-from sfumato.privacy.secret_choices import draw_count, draw_index
 
 CLASSES = ("a", "b", "c")
 TINY = {"features": ["40"], "batch": ["4"], "latent": ["4"], "width": ["8"]}
@@ -65,18 +62,3 @@ def test_private_tuning_is_one_charge_that_the_statement_names(tmp_path):
     assert len(shown["history"]) == 1 and shown["spent"] == pytest.approx(3.0, rel=1e-3)
     with pytest.raises(OverBudget):
         tune_private(methods(), load(images()), Budget(1.0), RUNS, Run(device="cpu"), out=tmp_path / "s", count=6)
-
-
-def test_the_number_of_runs_follows_its_law():
-    noise, runs = Noise(), Runs(4, 1)
-    drawn = np.array([draw_count(runs, noise) for _ in range(3000)])
-    expected = np.array([3000 * runs.pmf(k) for k in range(1, 12)])
-    seen = np.array([(drawn == k).sum() for k in range(1, 12)])
-    chi = ((seen - expected) ** 2 / expected).sum()
-    assert stats.chi2.sf(chi, 11) > 1e-5 and drawn.min() >= 1
-
-
-def test_settings_are_drawn_evenly():
-    noise = Noise()
-    counts = np.bincount([draw_index(4, noise) for _ in range(2000)], minlength=4)
-    assert stats.chisquare(counts).pvalue > 1e-5

@@ -17,8 +17,7 @@ from sfumato.data.private import records
 from sfumato.ledger.charge import cost_of, digests_of, fingerprint
 from sfumato.ledger.store import Ledger
 from sfumato.privacy.bounds import Bound, IntegerBound
-from sfumato.privacy.keyed_hash import part_of
-from sfumato.privacy.partitions import identities
+from sfumato.privacy.partitions import identities, part_of
 from sfumato.privacy.plan import crossing
 from sfumato.privacy.samplers import Poisson
 from tests.made_up import arrays, box, plan

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.networks import load_generator
+from sfumato.networks import KINDS, kind_of, load_generator
 from sfumato.networks.conv import ConvGenerator
+from sfumato.networks.generator import Generator
 from sfumato.networks.labels import allot
 
 
@@ -47,3 +51,16 @@ def test_wrong_labels_and_kinds_are_refused():
 
 def test_no_images_is_an_empty_set():
     assert len(ConvGenerator((1, 8, 8), ("a",), latent=4, width=8).sample(0)) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_where_the_table_says_and_names_itself(kind):
+    cls = kind_of(kind)
+    assert issubclass(cls, Generator)
+    assert cls(shape=(1, 8, 8), classes=("a", "b")).config()["kind"] == kind
+
+
+def test_networks_know_no_method():
+    asked = "import sys, sfumato.networks; print([m for m in sys.modules if m.startswith('sfumato.methods')])"
+    found = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

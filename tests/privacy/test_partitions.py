@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from sfumato import Budget, DataSpec, OverBudget, Relation, load
 from sfumato.data.private import records
@@ -12,7 +13,7 @@ from sfumato.privacy import block_store, partitions
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum, IntegerBound
 from sfumato.privacy.odometer import Odometer
-from sfumato.privacy.partitions import Partitions, PartitionSum, inside
+from sfumato.privacy.partitions import Partitions, PartitionSum, inside, part_of
 from sfumato.privacy.plan import Plan, crossing
 from sfumato.privacy.samplers import Poisson
 from sfumato.types import Unit
@@ -20,6 +21,7 @@ from tests.made_up import arrays
 
 SPEC = DataSpec("arrays", 60, (1, 8, 8), ("0", "1", "2"))
 KEY = bytes(range(32))
+IDS = [i.to_bytes(8, "big") for i in range(6000)]
 
 
 class Sums:
@@ -42,7 +44,7 @@ class Sums:
 
 
 class Recipe:
-    draws = 4
+    teacher_batch = 4
 
     def __init__(self, size=3):
         self.size = size
@@ -298,3 +300,35 @@ def test_only_drawn_parts_are_asked_and_the_sum_is_the_same():
     )
     assert torch.equal(made.total(query, 1, drawn, ()), expected) and expected.any()
     assert counts == [4]
+
+
+def test_each_unit_is_in_exactly_one_part_and_parts_are_even():
+    numbers = part_of(IDS, 40, KEY)
+    assert numbers.min() == 0 and numbers.max() == 39
+    assert stats.chisquare(np.bincount(numbers, minlength=40)).pvalue > 1e-6
+
+
+def test_removing_one_unit_moves_nobody_else():
+    whole, fewer = part_of(IDS, 400, KEY), part_of(IDS[:100] + IDS[101:], 400, KEY)
+    assert np.array_equal(np.delete(whole, 100), fewer)
+
+
+def test_changing_one_unit_touches_at_most_two_parts():
+    changed = list(IDS)
+    changed[7] = b"someone else"
+    assert (part_of(IDS, 400, KEY) != part_of(changed, 400, KEY)).sum() <= 1
+
+
+def test_the_key_decides():
+    assert (part_of(IDS, 400, KEY) != part_of(IDS, 400, bytes(32))).mean() > 0.9
+
+
+def test_all_images_of_a_person_share_a_part():
+    people = [b"ann", b"bob", b"ann", b"ann"]
+    numbers = part_of(people, 1000, KEY)
+    assert numbers[0] == numbers[2] == numbers[3]
+
+
+def test_parts_must_be_positive():
+    with pytest.raises(ValueError, match="parts"):
+        part_of(IDS, 0, KEY)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sfumato.accounting.selection import Runs
 from sfumato.privacy.noise import Noise
-from sfumato.privacy.samplers import FullBatch, Poisson
+from sfumato.privacy.samplers import FullBatch, Poisson, draw_count, draw_index, expected_batch
 
 
 def draws(units, rate, times):
@@ -62,3 +63,23 @@ def test_everyone_is_everyone_and_claims_no_amplification():
 def test_a_rate_must_make_sense(rate):
     with pytest.raises(ValueError, match="rate"):
         Poisson(rate)
+
+
+def test_an_expected_batch_of_all_units_or_more_is_everyone():
+    assert expected_batch(5, 100) == Poisson(0.05)
+    assert expected_batch(100, 100) == expected_batch(101, 100) == FullBatch()
+
+
+def test_the_number_of_runs_follows_its_law():
+    noise, runs = Noise(), Runs(4, 1)
+    drawn = np.array([draw_count(runs, noise) for _ in range(3000)])
+    expected = np.array([3000 * runs.pmf(k) for k in range(1, 12)])
+    seen = np.array([(drawn == k).sum() for k in range(1, 12)])
+    chi = ((seen - expected) ** 2 / expected).sum()
+    assert stats.chi2.sf(chi, 11) > 1e-5 and drawn.min() >= 1
+
+
+def test_settings_are_drawn_evenly():
+    noise = Noise()
+    counts = np.bincount([draw_index(4, noise) for _ in range(2000)], minlength=4)
+    assert stats.chisquare(counts).pvalue > 1e-5

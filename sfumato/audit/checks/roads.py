@@ -21,9 +21,13 @@ ROADS = (
     "sfumato.privacy.barrier._BEHIND",
     "sfumato.privacy.inside",
     "sfumato.privacy.noise",
-    "sfumato.privacy.secret_choices",
+    "sfumato.privacy.samplers.Noise",
+    "sfumato.privacy.samplers.draw_count",
+    "sfumato.privacy.samplers.draw_index",
     "gc",
 )
+# Who imports the whole of a module that has such a name can reach it without naming it.
+WHOLE = frozenset(road.rpartition(".")[0] for road in ROADS) - {""}
 RUNNERS = (
     "sfumato.classify.train",
     "sfumato.classify.request",
@@ -52,7 +56,11 @@ def _used(module: ModuleType | None) -> set[str]:
 
 
 def _taken(name: str) -> list[str]:
-    return [i for i in _imports(name) if any(i == road or i.startswith(f"{road}.") for road in ROADS)]
+    return [i for i in _imports(name) if i.removesuffix(".*") in WHOLE or _is_road(i)]
+
+
+def _is_road(name: str) -> bool:
+    return any(name == road or name.startswith(f"{road}.") for road in ROADS)
 
 
 @cache

@@ -37,7 +37,7 @@ from sfumato.errors import InputError
 from sfumato.methods.base import Method
 from sfumato.methods.gan import critic_dpsgd
 from sfumato.methods.gan.critic_dpsgd import GANConfig
-from sfumato.networks import KINDS
+from sfumato.networks import kind_of
 from sfumato.networks.critic import ConvCritic
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
@@ -156,7 +156,8 @@ class DPGAN(Method):
         spec = barrier.spec
         weights = label_histogram.shares(self.labels, barrier, run)
         net: Generator = seeded(
-            run, lambda: KINDS[self.generator](spec.shape, spec.classes, self.latent, self.width, label_weights=weights)
+            run,
+            lambda: kind_of(self.generator)(spec.shape, spec.classes, self.latent, self.width, label_weights=weights),
         )
         critic = seeded(
             run,

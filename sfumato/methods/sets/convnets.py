@@ -24,7 +24,8 @@ class ConvNet(nn.Module):
 
     def __init__(self, shape: Sequence[int], classes: int, width: int = 128, depth: int = 3) -> None:
         super().__init__()
-        (channels, height, side), layers = shape, list[nn.Module]()
+        channels, height, side = shape
+        layers: list[nn.Module] = []
         for _ in range(depth):
             layers += [
                 nn.Conv2d(channels, width, 3, padding=1),
@@ -40,12 +41,14 @@ class ConvNet(nn.Module):
         self.head = nn.Linear(self.size, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.head(self.body(images * 2 - 1))
+        scores: Tensor = self.head(self.body(images * 2 - 1))
+        return scores
 
     def features(self, images: Tensor) -> Tensor:
         """(B, size): what the last block says of each image, in the precision of the images."""
         weights = {name: p.to(images) for name, p in self.body.named_parameters()}
-        return torch.func.functional_call(self.body, weights, (images * 2 - 1,))
+        features: Tensor = torch.func.functional_call(self.body, weights, (images * 2 - 1,))
+        return features
 
     @torch.no_grad()
     def draw(self, random: torch.Generator) -> None:

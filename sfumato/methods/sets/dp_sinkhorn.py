@@ -2,7 +2,7 @@
 
     X          a Poisson sample of the records with their labels, rate q = batch / records
     Y          `fakes` generated images with public labels, always as many
-    S(X, Y)    the debiased Sinkhorn divergence with a cost of labels (`measure.sinkhorn`)
+    S(X, Y)    the debiased Sinkhorn divergence with a cost of labels (`sinkhorn.py`)
     released   G = clip(dS/dY as a whole, C) + N(0, (2 C z)^2)
     generator  one step with G as the gradient of its images
 
@@ -18,29 +18,34 @@ T subsampled Gaussians with multiplier z (`privacy.batch`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
-from sfumato.accounting.budget import Budget
+from sfumato.accounting.claims import Claim, dp_sgd
 from sfumato.data.public import PublicImages
 from sfumato.engine import label_histogram
 from sfumato.engine.student import Student
 from sfumato.methods.base import Method
 from sfumato.methods.sets import synthetic_set
 from sfumato.methods.sets.sinkhorn import Sinkhorn
-from sfumato.methods.teachers.voting import fresh
+from sfumato.methods.settings import count, setting
+from sfumato.networks import kind_of
 from sfumato.networks.generator import LAWS, Generator
 from sfumato.networks.labels import allot
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BatchBound
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import Crossing, Plan, crossing
+from sfumato.privacy.samplers import expected_batch
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
+GRADIENT = "gradient"
 GENERATORS = ("conv", "dcgan")
 REASON = "Renyi DP of Poisson samples; official code makes as many fakes as records were drawn and skips empty draws"
 DEVIATIONS = (
@@ -55,22 +60,22 @@ DEVIATIONS = (
 class DPSinkhorn(Method):
     """DP-Sinkhorn with sound accounting."""
 
-    steps: int = 20_000  # T
-    batch: int = 200  # real images a step, expected
-    fakes: int = 200  # generated images a step
-    clip: float = 0.5  # C
-    blur: float = 0.05  # of the entropy
-    mixture: float = 1.0  # m: weight of the L1 cost beside the squared L2 cost
-    label_cost: float = 15.0  # factor on one-hot labels
-    debias: float = 1.0
-    rounds: int = 3  # Sinkhorn updates at each blur
-    learning_rate: float = 2e-4
-    ema_decay: float = 0.999  # decay of the averaged generator
-    latent: int = 16
-    latent_distribution: str = "uniform"
-    generator: str = "conv"  # or "dcgan"
-    width: int = 64
-    hidden: int = 512  # of generator="dcgan"
+    steps: int = count(20_000, "T, steps of the generator")
+    batch: int = count(200, "real images a step, expected")
+    fakes: int = count(200, "generated images a step", low=2, high=100_000)
+    clip: float = setting(0.5, "C, norm that the gradient of all fakes together is clipped to", low=1e-6, high=1e6)
+    blur: float = setting(0.05, "e, weight of the entropy of the transport", above=0)
+    mixture: float = setting(1.0, "m, weight of the L1 cost beside the squared L2 cost", low=0, below=1e6)
+    label_cost: float = setting(15.0, "w, factor on one-hot labels in the cost", low=0, below=1e6)
+    debias: float = setting(1.0, "factor on the transport within each set", low=0, below=1e6)
+    rounds: int = count(3, "Sinkhorn updates at each blur")
+    learning_rate: float = setting(2e-4, "of Adam for the generator", above=0, high=1)
+    ema_decay: float = setting(0.999, "decay of the averaged generator; 0 for no average", low=0, below=1)
+    latent: int = count(16, "dimensions of the latent z")
+    latent_distribution: str = setting("uniform", "law of the latent z", choices=LAWS)
+    generator: str = setting("conv", "the generator's kind", choices=GENERATORS)
+    width: int = count(64, "channels of the generator's last layers")
+    hidden: int = count(512, "units of the first layer of generator=dcgan")
 
     name: ClassVar[str] = "dp-sinkhorn"
     site: ClassVar[Site] = Site.B3
@@ -80,39 +85,28 @@ class DPSinkhorn(Method):
     axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch", "latent", "width", "hidden"):
-            if not 1 <= getattr(self, name) <= 1_000_000:
-                raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(self, name)}.")
-        if not (2 <= self.fakes <= 100_000 and 0 < self.learning_rate <= 1 and 1e-6 <= self.clip <= 1e6):
-            raise ValueError(
-                f"Expected fakes from 2 to 100000, rate above 0 and up to 1, clip from 1e-6 to 1e6, found "
-                f"fakes={self.fakes}, rate={self.learning_rate}, clip={self.clip}."
-            )
-        for name, allowed in {"generator": GENERATORS, "latent_distribution": LAWS}.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"Expected {name}={f' or {name}='.join(allowed)}, found {getattr(self, name)}.")
-        if self.generator == "conv" and self.width % 8 or not 0 <= self.ema_decay < 1:
-            raise ValueError("Expected width as a multiple of 8 for generator=conv, and average from 0 to below 1.")
-        self.divergence()
-
     def divergence(self) -> Sinkhorn:
         """The public critic."""
         return Sinkhorn(self.blur, self.mixture, self.label_cost, self.debias, self.rounds)
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return synthetic_set.plan(
-            self,
-            "gradient",
-            BatchBound(self.clip),
-            spec,
-            budget,
-            batch=self.batch,
-            steps=self.steps,
-            unit=2.0,
-            deviations=DEVIATIONS,
-            reason=REASON,
-        )
+    def contradictions(self) -> Iterator[str]:
+        if self.generator == "conv" and self.width % 8:
+            yield f"Expected width as a multiple of 8 for generator=conv, found width={self.width}."
+
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        sampler = expected_batch(self.batch, spec.records)
+        return {GRADIENT: crossing(BatchBound(self.clip), 2 * z, sampler, self.steps)}
+
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        noise = plan.crossings[GRADIENT].mechanism.multiplier / 2  # z
+        return {"steps": self.steps, "batch": min(self.batch, plan.data.records), "noise": noise}
+
+    def claim(self, plan: Plan) -> Claim:
+        q = plan.crossings[GRADIENT].sampler.rate
+        return dp_sgd(q, plan.facts["noise"], self.steps, plan.budget.delta, reason=REASON)
+
+    def warnings(self, plan: Plan) -> tuple[str, ...]:
+        return synthetic_set.unamplified(plan, self.batch)
 
     def small(self) -> DPSinkhorn:
         """The same releases for a few fakes of a small generator."""
@@ -120,31 +114,37 @@ class DPSinkhorn(Method):
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec = barrier.spec
-        divergence = self.divergence()
-        weights = label_histogram.shares(self.labels, barrier, run)
-        net = fresh(
-            self.generator,
-            spec,
-            weights,
-            run,
-            latent=self.latent,
-            width=self.width,
-            hidden=self.hidden,
-            latent_distribution=self.latent_distribution,
-        )
+        net = self._network(spec, label_histogram.shares(self.labels, barrier, run), run)
         student = Student(net, learning_rate=self.learning_rate, ema_decay=self.ema_decay, scale=1.0, total=self.steps)
-        strip = Preview(run, net, spec)
+        preview = Preview(run, net, spec)
+        divergence = self.divergence()
 
-        def slope(images: Tensor, labels: Tensor, x: Tensor, y: Tensor) -> Tensor:
-            return divergence.gradient(images.to(x), labels, x, y)
+        def slope(real: Tensor, real_labels: Tensor, Y: Tensor, labels: Tensor) -> Tensor:
+            return divergence.gradient(real.to(Y), real_labels, Y, labels)
 
         query = BatchValue(slope, BatchBound(self.clip), (self.fakes, *spec.shape))
-        for t in run.steps(self.steps, student=student, strip=strip):
+        for t in run.steps(self.steps, student=student, preview=preview):
             random = run.generator("fakes", t)
             z = net.latents(self.fakes, random).to(run.device)
-            y = allot(self.fakes, net.label_weights, random)
-            x = student.fakes(z, y.to(run.device))
-            released = barrier.release("gradient", query, x, y.to(run.device))  # the barrier
-            student.step(z, y.to(run.device), -released)
-            strip.look(t, self.steps, student.finished)
+            labels = allot(self.fakes, net.label_weights, random).to(run.device)
+            Y = student.fakes(z, labels)
+            G = barrier.release(GRADIENT, query, Y, labels)  # the barrier
+            student.step(z, labels, -G)
+            preview.look(t, self.steps, student.finished)
         return student.finished(run.generator("statistics"))
+
+    def _network(self, spec: DataSpec, weights: list[float] | None, run: Run) -> Generator:
+        """A generator with first weights from the user's seed."""
+        more = {"hidden": self.hidden} if self.generator == "dcgan" else {}
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(run.seed)
+            net = kind_of(self.generator)(
+                spec.shape,
+                spec.classes,
+                self.latent,
+                self.width,
+                label_weights=weights,
+                latent_distribution=self.latent_distribution,
+                **more,
+            )
+        return net.to(run.device)

@@ -1,16 +1,12 @@
-"""Private Evolution's public side: a population of images that noisy votes select and an API varies."""
+"""Private Evolution's public side: the API that makes and varies images, and how noisy votes select them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-
-from sfumato.networks.image_set import FixedSet
-from sfumato.run.run import Run
 
 Random = torch.Generator
 
@@ -73,45 +69,17 @@ def whole(images: Tensor) -> Tensor:
     return images.clamp(0, 1).mul(255).round().div(255)
 
 
-def evolve(
-    net: FixedSet,
-    ask: Callable[[Tensor], Tensor],
-    api: Api,
-    run: Run,
-    *,
-    rounds: int,
-    threshold: float,
-    kept: float,
-    start: Tensor | None = None,
-    keep: dict[str, object] | None = None,
-) -> Iterator[int]:
-    """Evolve the images of `net` for `rounds`; `ask(population)` gives noisy votes (classes, each). Yields each round.
+def next_population(images: Tensor, votes: Tensor, api: Api, random: Random, *, strength: float, kept: float) -> Tensor:
+    """The share `kept` of each class that has most votes, then variations of parents drawn by their votes.
 
-    Votes below `threshold` do not count. The share `kept` of a class that has most votes stays as it is; variations of
-    parents drawn by their votes take the places of the others, ever more cautious ones.
+    `images` are (classes, each, channels, height, width) and `votes` (classes, each), none below 0.
     """
-    classes = len(net.classes)
-    each = net.each
-    labels = torch.arange(classes).repeat_interleave(each)
-    first = api.make(labels, run.generator("population")) if start is None else start
-    with torch.no_grad():
-        net.images.copy_(whole(first).view_as(net.images))
-    for step in run.steps(rounds, net=net, **(keep or {})):
-        votes = (ask(net.images.detach()).cpu() - threshold).clamp(min=0)
-        images = _next(net.images.detach().cpu(), votes, api, run.generator("evolve", step), 1 - step / rounds, kept)
-        with torch.no_grad():
-            net.images.copy_(images)
-        yield step
-
-
-def _next(images: Tensor, votes: Tensor, api: Api, random: Random, strength: float, kept: float) -> Tensor:
-    """The population after a round: the best of each class, then variations of drawn parents."""
     classes, each = votes.shape
     stay = min(each - 1, round(kept * each))
     best = votes.argsort(dim=1, descending=True, stable=True)[:, :stay]
     weights = torch.where(votes.sum(1, keepdim=True) > 0, votes, torch.ones_like(votes))  # no votes: all alike
     parents = torch.multinomial(weights, each - stay, replacement=True, generator=random)
     rows = torch.arange(classes)[:, None]
-    chosen = images[rows, parents].flatten(0, 1)
-    made = api.vary(chosen, torch.arange(classes).repeat_interleave(each - stay), strength, random)
-    return torch.cat([images[rows, best], whole(made).view(classes, each - stay, *images.shape[2:])], 1)
+    labels = torch.arange(classes).repeat_interleave(each - stay)
+    varied = whole(api.vary(images[rows, parents].flatten(0, 1), labels, strength, random))
+    return torch.cat([images[rows, best], varied.view(classes, each - stay, *images.shape[2:])], 1)

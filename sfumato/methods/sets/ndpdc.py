@@ -17,23 +17,26 @@ the public number of records times declared class weights, or a noisy histogram.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from torch import Tensor
-
-from sfumato.accounting.budget import Budget
+from sfumato.accounting.claims import Claim, dp_sgd
 from sfumato.data.public import PublicImages
 from sfumato.engine import label_histogram
 from sfumato.methods.base import Method
 from sfumato.methods.sets import synthetic_set
 from sfumato.methods.sets.convnets import ConvNet
+from sfumato.methods.sets.synthetic_set import PixelDescent
+from sfumato.methods.settings import count, setting
 from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import Crossing, Plan, crossing
+from sfumato.privacy.samplers import expected_batch
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
+FEATURES = "features"
 REASON = "Renyi DP of Poisson samples; the paper draws each class by itself, at a rate that its private size decides"
 DEVIATIONS = (
     "One sampling rate for all records, which are sorted into classes afterwards; the paper draws from each class.",
@@ -47,13 +50,13 @@ DEVIATIONS = (
 class NDPDC(Method):
     """NDPDC with sound accounting; what it learns is a fixed set, from which `sample` draws."""
 
-    each: int = 10  # images of each class
-    steps: int = 2000  # T, each with a network of its own
-    batch: int = 1000  # real images of all classes a step, expected
-    clip: float = 1.0  # C
-    learning_rate: float = 0.01  # of the pixels
-    width: int = 128
-    depth: int = 3
+    each: int = count(10, "images of each class")
+    steps: int = count(2000, "T, steps, each with a network of its own")
+    batch: int = count(1000, "real images of all classes a step, expected")
+    clip: float = setting(1.0, "C, norm that the features of an image are clipped to", low=1e-6, high=1e6)
+    learning_rate: float = setting(0.01, "of Adam for the pixels, falling to 0", above=0, high=1)
+    width: int = count(128, "channels of the random networks")
+    depth: int = count(3, "blocks of the random networks", high=6)
 
     name: ClassVar[str] = "ndpdc"
     site: ClassVar[Site] = Site.B1
@@ -63,29 +66,23 @@ class NDPDC(Method):
     axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "point-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
-    def __post_init__(self) -> None:
-        for name in ("each", "steps", "batch", "width"):
-            if not 1 <= getattr(self, name) <= 1_000_000:
-                raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(self, name)}.")
-        if not (0 < self.learning_rate <= 1 and 1e-6 <= self.clip <= 1e6 and 1 <= self.depth <= 6):
-            raise ValueError(
-                f"Expected rate above 0 and up to 1, clip from 1e-6 to 1e6, depth from 1 to 6, found "
-                f"rate={self.learning_rate}, clip={self.clip}, depth={self.depth}."
-            )
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        return {FEATURES: crossing(Bound(self.clip), z, expected_batch(self.batch, spec.records), self.steps)}
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return synthetic_set.plan(
-            self,
-            "features",
-            Bound(self.clip),
-            spec,
-            budget,
-            batch=self.batch,
-            steps=self.steps,
-            deviations=DEVIATIONS,
-            reason=REASON,
-            images=self.each * len(spec.classes),
-        )
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        return {
+            "steps": self.steps,
+            "batch": min(self.batch, plan.data.records),
+            "noise": plan.crossings[FEATURES].mechanism.multiplier,  # z
+            "images": self.each * len(plan.data.classes),
+        }
+
+    def claim(self, plan: Plan) -> Claim:
+        q = plan.crossings[FEATURES].sampler.rate
+        return dp_sgd(q, plan.facts["noise"], self.steps, plan.budget.delta, reason=REASON)
+
+    def warnings(self, plan: Plan) -> tuple[str, ...]:
+        return synthetic_set.unamplified(plan, self.batch)
 
     def small(self) -> NDPDC:
         """The same releases of a small network."""
@@ -93,20 +90,20 @@ class NDPDC(Method):
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
         spec = barrier.spec
-        k = len(barrier.spec.classes)
-        share = min(1.0, self.batch / spec.records)
+        classes = len(spec.classes)
+        q = min(1.0, self.batch / spec.records)
         points = synthetic_set.fresh(spec, self.each, label_histogram.shares(self.labels, barrier, run), run)
-        expected = share * label_histogram.class_sizes(self.labels, barrier, run)[:, None]
-        served = (expected[:, 0] > share).nonzero()[:, 0]  # classes with more than one record
-        net = ConvNet(spec.shape, k, self.width, self.depth).to(run.device)
+        pixels = PixelDescent(points, self.learning_rate, self.steps)
+        preview = Preview(run, points, spec)
+        expected = q * label_histogram.class_sizes(self.labels, barrier, run)[:, None]  # q n_c
+        served = (expected[:, 0] > q).nonzero()[:, 0]  # classes with more than one record
+        net = ConvNet(spec.shape, classes, self.width, self.depth).to(run.device)
         query = BoundedSum(lambda images, labels: net.features(images), Bound(self.clip), (net.size,), by_class=True)
-
-        def gap(t: int) -> Tensor:
-            net.draw(run.generator("network", t))
-            real = barrier.release("features", query)  # the barrier
-            mine = (
-                synthetic_set.shortened(net.features(points.everything()[0]), self.clip).view(k, self.each, -1).mean(1)
-            )
-            return (real[served] / expected[served] - mine[served]).square().sum()
-
-        return synthetic_set.refine(points, gap, run, spec, steps=self.steps, learning_rate=self.learning_rate)
+        for t in run.steps(self.steps, points=points, pixels=pixels, preview=preview):
+            net.draw(run.generator("network", t))  # h_t
+            S = barrier.release(FEATURES, query)  # the barrier
+            features = synthetic_set.shortened(net.features(points.everything()[0]), self.clip)
+            means = features.view(classes, self.each, -1).mean(1)
+            pixels.step((S[served] / expected[served] - means[served]).square().sum(), t)
+            preview.look(t, self.steps, points)
+        return points.eval()

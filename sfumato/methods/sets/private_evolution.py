@@ -19,30 +19,32 @@ Public images, where given, are the first population.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from sfumato.accounting.budget import Budget
-from sfumato.accounting.claims import private_evolution
+from sfumato.accounting.claims import Claim, private_evolution
 from sfumato.data.public import PublicImages
 from sfumato.engine import label_histogram
 from sfumato.engine.label_histogram import VOTE
 from sfumato.errors import InputError
 from sfumato.methods.base import Method
-from sfumato.methods.sets.evolve import Api, Transforms, evolve
+from sfumato.methods.sets.evolve import Api, Transforms, next_population, whole
 from sfumato.methods.sets.nearest import Nearest
 from sfumato.methods.sets.pipelines import DiffusionPipeline, bring
+from sfumato.methods.settings import count, setting
 from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import BoundedSum
-from sfumato.privacy.plan import Plan, crossing, within
+from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
+VOTES = "votes"
 DEVIATIONS = (
     "Noise on votes is a discrete Gaussian, since votes are whole numbers.",
     "Part of the population stays as it is in each round; the paper varies all of it.",
@@ -54,14 +56,14 @@ DEVIATIONS = (
 class PrivateEvolution(Method):
     """Private Evolution of a labelled population of images."""
 
-    each: int = 50  # images of each class
-    rounds: int = 20  # T
-    threshold: float = 1.0  # H, in standard deviations of the noise on a vote
-    kept: float = 0.5  # share of the population that stays in each round
-    pool: int = 2  # pixels across that are averaged before distances are taken
-    pipeline: str = ""  # folder of a local diffusers pipeline; empty for image transforms
-    prompt: str = "a photo of {}"  # {} stands for the name of the class
-    diffusion_steps: int = 20
+    each: int = count(50, "images of each class", low=2)
+    rounds: int = count(20, "T, rounds of votes")
+    threshold: float = setting(1.0, "H, in standard deviations of the noise on a vote", low=0, below=1e6)
+    kept: float = setting(0.5, "share of the population that stays in each round", low=0, below=1)
+    pool: int = count(2, "pixels across that are averaged before distances are taken")
+    pipeline: str = setting("", "folder of a local diffusers pipeline; empty for image transforms")
+    prompt: str = setting("a photo of {}", "what the pipeline is asked for; {} stands for the name of the class")
+    diffusion_steps: int = count(20, "steps of the pipeline for an image")
 
     name: ClassVar[str] = "private-evolution"
     site: ClassVar[Site] = Site.B1
@@ -74,47 +76,26 @@ class PrivateEvolution(Method):
     stand_ins: ClassVar[tuple[str, ...]] = ("pipeline",)
 
     def __post_init__(self) -> None:
-        for name in ("each", "rounds", "pool", "diffusion_steps"):
-            if not 1 <= getattr(self, name) <= 1_000_000:
-                raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(self, name)}.")
-        if self.each < 2 or not 0 <= self.kept < 1 or not 0 <= self.threshold < 1e6:
-            raise ValueError(
-                f"Expected each of at least 2, kept from 0 to below 1 and threshold of at least 0, found "
-                f"{self.each}, {self.kept}, {self.threshold}."
+        super().__post_init__()
+        object.__setattr__(self, "pipeline", bring(self.pipeline))  # settings are published, the way to it is not
+
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        return {VOTES: crossing(VOTE, z * math.sqrt(self.rounds), times=self.rounds)}
+
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        return {"sigma": plan.crossings[VOTES].mechanism.multiplier}
+
+    def claim(self, plan: Plan) -> Claim:
+        return private_evolution(plan.facts["sigma"], plan.budget.delta, rounds=self.rounds)
+
+    def warnings(self, plan: Plan) -> Iterator[str]:
+        votes = plan.data.records / (len(plan.data.classes) * self.each)
+        sigma = plan.facts["sigma"]
+        if votes < sigma:
+            yield (
+                f"Too few data: an image has about {votes:.1f} votes, under noise of {sigma:.1f}; take fewer images "
+                "of each class, fewer rounds, a larger epsilon or more data."
             )
-        object.__setattr__(self, "pipeline", bring(self.pipeline))
-
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        main, counted = label_histogram.split(self.labels)
-
-        def at(noise: float) -> Plan:
-            sigma = noise * main * math.sqrt(self.rounds)
-            crossings = {"votes": crossing(VOTE, sigma, times=self.rounds)}
-            if counted is not None:
-                crossings[label_histogram.CROSSING] = crossing(VOTE, noise * counted)
-            return Plan(
-                self.name,
-                self.settings(),
-                spec,
-                budget,
-                crossings,
-                paper=private_evolution(sigma, budget.delta, rounds=self.rounds),
-                facts={"sigma": sigma},
-                labels=label_histogram.describe(self.labels),
-                deviations=DEVIATIONS,
-                warnings=self._warnings(spec, sigma),
-            )
-
-        return within(budget, at)
-
-    def _warnings(self, spec: DataSpec, sigma: float) -> tuple[str, ...]:
-        votes = spec.records / (len(spec.classes) * self.each)
-        if votes >= sigma:
-            return ()
-        return (
-            f"Too few data: an image has about {votes:.1f} votes, under noise of {sigma:.1f}; take fewer images "
-            "of each class, fewer rounds, a larger epsilon or more data.",
-        )
 
     def small(self) -> PrivateEvolution:
         """The same votes, among few images and without a pipeline."""
@@ -123,38 +104,33 @@ class PrivateEvolution(Method):
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
         spec = barrier.spec
         weights = label_histogram.shares(self.labels, barrier, run)
-        net = FixedSet(spec.shape, spec.classes, self.each, weights).to(run.device)
+        P = FixedSet(spec.shape, spec.classes, self.each, weights).to(run.device)
         query = BoundedSum(Nearest(self.pool), VOTE, (self.each,), by_class=True)
-        strip = Preview(run, net, spec)
-
-        def ask(population: Tensor) -> Tensor:
-            return barrier.release("votes", query, population)  # the barrier
-
-        for step in evolve(
-            net,
-            ask,
-            self._api(spec, run),
-            run,
-            rounds=self.rounds,
-            kept=self.kept,
-            keep={"strip": strip},
-            threshold=self.threshold * barrier.plan.facts["sigma"],
-            start=self._start(spec, public, run),
-        ):
-            strip.look(step, self.rounds, net)
-        return net.requires_grad_(False).eval()
+        preview = Preview(run, P, spec)
+        api = self._api(spec, run)
+        H = self.threshold * barrier.plan.facts["sigma"]
+        P.put(whole(self._start(spec, public, api, run)))
+        for t in run.steps(self.rounds, net=P, preview=preview):
+            V = barrier.release(VOTES, query, P.images.detach())  # the barrier
+            votes = (V.cpu() - H).clamp(min=0)
+            random = run.generator("evolve", t)
+            images = P.images.detach().cpu()
+            P.put(next_population(images, votes, api, random, strength=1 - t / self.rounds, kept=self.kept))
+            preview.look(t, self.rounds, P)
+        return P.requires_grad_(False).eval()
 
     def _api(self, spec: DataSpec, run: Run) -> Api:
         if not self.pipeline:
             return Transforms(spec.shape)
         return DiffusionPipeline(self.pipeline, spec.shape, spec.classes, self.prompt, run.device, self.diffusion_steps)
 
-    def _start(self, spec: DataSpec, public: PublicImages | None, run: Run) -> Tensor | None:
-        """Public images in the place of made ones, whatever their labels."""
+    def _start(self, spec: DataSpec, public: PublicImages | None, api: Api, run: Run) -> Tensor:
+        """The first population: public images, whatever their labels, where there are some; else the API's."""
         if public is None:
-            return None
+            labels = torch.arange(len(spec.classes)).repeat_interleave(self.each)
+            return api.make(labels, run.generator("population"))
         pixels = torch.from_numpy(public.images.pixels)
         if not len(pixels) or tuple(pixels.shape[1:]) != spec.shape:
             raise InputError(f"Expected public images of shape {spec.shape}, found {tuple(pixels.shape[1:])}.")
-        count = self.each * len(spec.classes)
-        return pixels[torch.randint(len(pixels), (count,), generator=run.generator("public"))].float() / 255
+        size = self.each * len(spec.classes)
+        return pixels[torch.randint(len(pixels), (size,), generator=run.generator("public"))].float() / 255

@@ -18,25 +18,30 @@ depends on S alone depends on earlier releases alone, so amplification by sampli
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sfumato.accounting.budget import Budget
+from sfumato.accounting.claims import Claim, dp_sgd
 from sfumato.data.public import PublicImages
 from sfumato.engine import label_histogram
 from sfumato.engine.gradients.per_example import bound_for, per_example
 from sfumato.methods.base import Method
 from sfumato.methods.sets import synthetic_set
 from sfumato.methods.sets.convnets import ConvNet
+from sfumato.methods.sets.synthetic_set import PixelDescent
+from sfumato.methods.settings import count, setting
 from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import Crossing, Plan, crossing
+from sfumato.privacy.samplers import expected_batch
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
+GRADIENT = "gradient"
 REASON = "Renyi DP of Poisson batches, sound for the counted rounds; the official loop makes one round more"
 DEVIATIONS = (
     "Exactly rounds x outer x batches gradients are asked; the official loop makes one round more than it counts.",
@@ -50,18 +55,18 @@ DEVIATIONS = (
 class PrivateSet(Method):
     """Private-Set with sound accounting; what it learns is a fixed set, from which `sample` draws."""
 
-    each: int = 10  # images of each class
-    rounds: int = 100  # networks drawn
-    outer: int = 10  # places in the training of each
-    batches: int = 10  # releases at each place
-    inner: int = 50  # steps of a network on the synthetic set from place to place
-    batch: int = 256  # real images a release, expected
-    clip: float = 0.1  # C
-    learning_rate: float = 0.01  # of the pixels
-    net_learning_rate: float = 0.01
-    width: int = 128
-    depth: int = 3
-    bfloat16: bool = False
+    each: int = count(10, "images of each class")
+    rounds: int = count(100, "networks drawn; T = rounds x outer x batches")
+    outer: int = count(10, "places in the training of each network")
+    batches: int = count(10, "releases at each place")
+    inner: int = count(50, "steps of a network on the synthetic set from place to place", low=0, high=10_000)
+    batch: int = count(256, "real images a release, expected")
+    clip: float = setting(0.1, "C, norm that the gradient of a record is clipped to", low=1e-6, high=1e6)
+    learning_rate: float = setting(0.01, "of Adam for the pixels, falling to 0", above=0, high=1)
+    net_learning_rate: float = setting(0.01, "of a network's training on the synthetic set", above=0, high=1)
+    width: int = count(128, "channels of the networks")
+    depth: int = count(3, "blocks of the networks", high=6)
+    bfloat16: bool = setting(False, "gradients of records in half precision, on a GPU")
 
     name: ClassVar[str] = "private-set"
     site: ClassVar[Site] = Site.B2
@@ -73,36 +78,29 @@ class PrivateSet(Method):
     axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "point-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
-    def __post_init__(self) -> None:
-        for name in ("each", "rounds", "outer", "batches", "batch", "width"):
-            if not 1 <= getattr(self, name) <= 1_000_000:
-                raise ValueError(f"Expected {name} from 1 to a million, found {name}={getattr(self, name)}.")
-        if not (0 <= self.inner <= 10_000 and 1 <= self.depth <= 6):
-            raise ValueError(f"Expected inner up to 10000 and depth from 1 to 6, found {self.inner}, {self.depth}.")
-        if not (0 < self.learning_rate <= 1 and 0 < self.net_learning_rate <= 1 and 1e-6 <= self.clip <= 1e6):
-            raise ValueError(
-                f"Expected rate and net_rate above 0 and up to 1, clip from 1e-6 to 1e6, found "
-                f"rate={self.learning_rate}, net_rate={self.net_learning_rate}, clip={self.clip}."
-            )
-
     @property
     def steps(self) -> int:
         """T."""
         return self.rounds * self.outer * self.batches
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return synthetic_set.plan(
-            self,
-            "gradient",
-            bound_for(self.clip, self.batch),
-            spec,
-            budget,
-            batch=self.batch,
-            steps=self.steps,
-            deviations=DEVIATIONS,
-            reason=REASON,
-            images=self.each * len(spec.classes),
-        )
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        sampler = expected_batch(self.batch, spec.records)
+        return {GRADIENT: crossing(bound_for(self.clip, self.batch), z, sampler, self.steps)}
+
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        return {
+            "steps": self.steps,
+            "batch": min(self.batch, plan.data.records),
+            "noise": plan.crossings[GRADIENT].mechanism.multiplier,  # z
+            "images": self.each * len(plan.data.classes),
+        }
+
+    def claim(self, plan: Plan) -> Claim:
+        q = plan.crossings[GRADIENT].sampler.rate
+        return dp_sgd(q, plan.facts["noise"], self.steps, plan.budget.delta, reason=REASON)
+
+    def warnings(self, plan: Plan) -> tuple[str, ...]:
+        return synthetic_set.unamplified(plan, self.batch)
 
     def small(self) -> PrivateSet:
         """The same releases of a small network."""
@@ -110,24 +108,23 @@ class PrivateSet(Method):
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
         spec = barrier.spec
-        places = self.outer * self.batches
         expected = min(self.batch, spec.records)
-        points = synthetic_set.fresh(spec, self.each, label_histogram.shares(self.labels, barrier, run), run)
+        S = synthetic_set.fresh(spec, self.each, label_histogram.shares(self.labels, barrier, run), run)
+        pixels = PixelDescent(S, self.learning_rate, self.steps)
+        preview = Preview(run, S, spec)
         net = ConvNet(spec.shape, len(spec.classes), self.width, self.depth).to(run.device)
+        theta = list(net.parameters())
         query = per_example(net, _loss, self.clip, batch=self.batch, bfloat16=self.bfloat16)
-
-        def gap(t: int) -> Tensor:
-            if t % places == 0:
+        for t in run.steps(self.steps, points=S, pixels=pixels, preview=preview, network=net):
+            if t % (self.outer * self.batches) == 0:
                 net.draw(run.generator("network", t))
             elif t % self.batches == 0:
-                synthetic_set.study(net, points, steps=self.inner, learning_rate=self.net_learning_rate)
-            real = barrier.release("gradient", query) / expected  # the barrier
-            mine = torch.autograd.grad(synthetic_set.set_loss(net, points), list(net.parameters()), create_graph=True)
-            return synthetic_set.gradient_gap(mine, real)
-
-        return synthetic_set.refine(
-            points, gap, run, spec, steps=self.steps, learning_rate=self.learning_rate, network=net
-        )
+                synthetic_set.study(net, S, steps=self.inner, learning_rate=self.net_learning_rate)
+            G = barrier.release(GRADIENT, query) / expected  # the barrier
+            own = torch.autograd.grad(synthetic_set.set_loss(net, S), theta, create_graph=True)
+            pixels.step(synthetic_set.gradient_gap(own, G), t)
+            preview.look(t, self.steps, S)
+        return S.eval()
 
 
 def _loss(net: ConvNet, images: Tensor, labels: Tensor) -> Tensor:

@@ -1,79 +1,28 @@
-"""What methods share that optimise a fixed synthetic set: their plan, their loop, and the distances they descend."""
+"""What methods share that optimise a fixed synthetic set: its first images, its descent, and the distances."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sfumato.accounting.budget import Budget
-from sfumato.accounting.claims import dp_sgd
-from sfumato.engine import label_histogram
-from sfumato.engine.generator_dpsgd import BudgetShare
 from sfumato.networks.image_set import FixedSet
-from sfumato.privacy.bounds import AnyBound
-from sfumato.privacy.plan import Plan, crossing, within
-from sfumato.privacy.samplers import FullBatch, Poisson
-from sfumato.run.preview import Preview
 
 if TYPE_CHECKING:
-    from sfumato.methods.base import Method
     from sfumato.methods.sets.convnets import ConvNet
+    from sfumato.privacy.plan import Plan
     from sfumato.run.run import Run
     from sfumato.types import DataSpec
 
 
-def plan(
-    method: Method,
-    name: str,
-    bound: AnyBound,
-    spec: DataSpec,
-    budget: Budget,
-    *,
-    batch: int,
-    steps: int,
-    deviations: tuple[str, ...],
-    reason: str,
-    unit: float = 1.0,
-    **facts: Any,
-) -> Plan:
-    """`steps` releases of Poisson samples of about `batch` records, with the least noise that is within the budget.
-
-    The paper's multiplier is sigma over `unit` norms. A label histogram gets its fraction of the squared mu first.
-    """
-    rate = batch / spec.records
-    fixed = {}
-    if method.labels.kind == "private":
-        assert method.labels.fraction is not None
-        fixed[label_histogram.CROSSING] = BudgetShare(label_histogram.VOTE, method.labels.fraction).crossing(budget)
-
-    def at(noise: float) -> Plan:
-        sampled = crossing(bound, noise * unit, Poisson(rate) if rate < 1 else FullBatch(), steps)
-        return Plan(
-            method.name,
-            method.settings(),
-            spec,
-            budget,
-            {**fixed, name: sampled},
-            labels=label_histogram.describe(method.labels),
-            deviations=deviations,
-        )
-
-    made = within(budget, at)
-    noise = made.crossings[name].mechanism.multiplier / unit
-    claim = dp_sgd(min(1.0, rate), noise, steps, budget.delta, reason=reason)
-    told = {"steps": steps, "batch": min(batch, spec.records), "noise": noise, **facts}
-    return replace(made, paper=claim, facts=told, warnings=(*made.warnings, *_warnings(rate, batch, spec)))
-
-
-def _warnings(rate: float, batch: int, spec: DataSpec) -> tuple[str, ...]:
-    if rate < 1:
+def unamplified(plan: Plan, batch: int) -> tuple[str, ...]:
+    """A warning of a batch in which everyone takes part."""
+    if batch < plan.data.records:
         return ()
-    return (f"batch={batch} reaches the number of units, {spec.records}: all take part, without amplification.",)
+    return (f"batch={batch} reaches the number of units, {plan.data.records}: all take part, without amplification.",)
 
 
 def fresh(spec: DataSpec, each: int, weights: Sequence[float] | None, run: Run) -> FixedSet:
@@ -83,28 +32,30 @@ def fresh(spec: DataSpec, each: int, weights: Sequence[float] | None, run: Run) 
     return points.to(run.device)
 
 
-def refine(
-    points: FixedSet,
-    loss: Callable[[int], Tensor],
-    run: Run,
-    spec: DataSpec,
-    *,
-    steps: int,
-    learning_rate: float,
-    **state: Any,
-) -> FixedSet:
-    """Descend `loss(step)` in the pixels, which stay in [0, 1]; `state` is what the loss changes on its way."""
-    optimiser = torch.optim.Adam([points.images], lr=learning_rate, betas=(0.5, 0.99))
-    strip = Preview(run, points, spec)
-    for step in run.steps(steps, points=points, optimiser=optimiser, strip=strip, **state):
-        optimiser.param_groups[0]["lr"] = learning_rate * (1 - step / steps)
-        gap = loss(step)
-        optimiser.zero_grad(set_to_none=True)
-        gap.backward()
-        optimiser.step()
-        points.restrain()
-        strip.look(step, steps, points)
-    return points.eval()
+class PixelDescent:
+    """Adam on the pixels of a set, which stay in [0, 1]; its learning rate falls to 0 over `total` steps."""
+
+    def __init__(self, points: FixedSet, learning_rate: float, total: int) -> None:
+        self.points = points
+        self.learning_rate = learning_rate
+        self.total = total
+        self.optimiser = torch.optim.Adam([points.images], lr=learning_rate, betas=(0.5, 0.99))
+
+    def step(self, loss: Tensor, t: int) -> None:
+        """Step `t` down `loss`."""
+        self.optimiser.param_groups[0]["lr"] = self.learning_rate * (1 - t / self.total)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
+        self.points.restrain()
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return self.optimiser.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """From a checkpoint of the same run."""
+        self.optimiser.load_state_dict(dict(state))
 
 
 def set_loss(net: ConvNet, points: FixedSet) -> Tensor:
@@ -140,4 +91,5 @@ def study(net: ConvNet, points: FixedSet, *, steps: int, learning_rate: float) -
 
 def shortened(rows: Tensor, norm: float) -> Tensor:
     """Rows above a norm brought down to it, as the barrier does with those of private images."""
-    return rows * (norm / torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp(min=norm))
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return rows * (norm / norms.clamp(min=norm))

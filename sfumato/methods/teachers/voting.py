@@ -20,7 +20,7 @@ from sfumato.engine.teachers.critics import Critics
 from sfumato.methods.teachers.mmd_witness import MMDWitness
 from sfumato.methods.teachers.slope_matching import FieldStudent, present
 from sfumato.methods.teachers.votes import Compression
-from sfumato.networks import KINDS
+from sfumato.networks import kind_of
 from sfumato.networks.generator import LAWS, Generator
 from sfumato.networks.labels import allot
 from sfumato.privacy.plan import Plan, crossing, within
@@ -242,7 +242,7 @@ def fresh(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         more: dict[str, Any] = {"hidden": hidden} if kind == "dcgan" else {}
-        return KINDS[kind](
+        return kind_of(kind)(
             spec.shape,
             spec.classes,
             latent,

@@ -14,7 +14,7 @@ from sfumato import Budget, Images, InputError, PrivateEvolution, Relation
 from sfumato.accounting.gaussian import mu_of
 from sfumato.data.labels import LabelPrior
 from sfumato.data.public import PublicImages
-from sfumato.methods.sets.evolve import Transforms, _next, _partners
+from sfumato.methods.sets.evolve import Transforms, _partners, next_population
 from sfumato.methods.sets.pipelines import DiffusionPipeline, bring
 from tests.one_release import MNIST, bright_and_dark, learned, learned_apart
 
@@ -57,7 +57,8 @@ def test_votes_move_the_population_to_the_data():
 def test_the_best_stay_and_the_others_are_varied():
     images = torch.rand(2, 4, 1, 8, 8)
     votes = torch.tensor([[0.0, 9.0, 1.0, 5.0], [0.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
-    made = _next(images, votes, Transforms((1, 8, 8)), torch.Generator().manual_seed(0), 1.0, 0.5)
+    random = torch.Generator().manual_seed(0)
+    made = next_population(images, votes, Transforms((1, 8, 8)), random, strength=1.0, kept=0.5)
     assert torch.equal(made[0, :2], images[0, [1, 3]])
     assert made.shape == images.shape and made.min() >= 0 and made.max() <= 1
     assert torch.equal(made[:, 2:] * 255, (made[:, 2:] * 255).round())

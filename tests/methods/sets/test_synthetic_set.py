@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sfumato import DataSpec, Run
+from sfumato import DataSpec
 from sfumato.engine.gradients.validate import mixes_examples, validate
 from sfumato.methods.sets import synthetic_set
 from sfumato.methods.sets.convnets import ConvNet
@@ -85,8 +85,24 @@ def test_rows_are_shortened_to_the_norm():
 def test_refining_descends_and_stays_within_range():
     made = points()
     target = torch.rand(made.images.shape, generator=random(5)) * 1.5 - 0.25
-    found = synthetic_set.refine(
-        made, lambda t: (made.images - target).square().sum(), Run(device="cpu"), SPEC, steps=80, learning_rate=0.05
-    )
-    assert 0 <= found.images.min() <= found.images.max() <= 1
-    assert (found.images - target.clamp(0, 1)).abs().max() < 0.05
+    pixels = synthetic_set.PixelDescent(made, learning_rate=0.05, total=80)
+    for t in range(80):
+        pixels.step((made.images - target).square().sum(), t)
+    assert 0 <= made.images.min() <= made.images.max() <= 1
+    assert (made.images - target.clamp(0, 1)).abs().max() < 0.05
+
+
+def test_a_descent_goes_on_from_its_checkpoint():
+    def descend(made, pixels, steps):
+        for t in steps:
+            pixels.step(made.images.square().sum(), t)
+
+    whole = points()
+    descend(whole, synthetic_set.PixelDescent(whole, 0.05, 6), range(6))
+    half = points()
+    first = synthetic_set.PixelDescent(half, 0.05, 6)
+    descend(half, first, range(3))
+    second = synthetic_set.PixelDescent(half, 0.05, 6)
+    second.load_state_dict(first.state_dict())
+    descend(half, second, range(3, 6))
+    assert torch.equal(whole.images, half.images)

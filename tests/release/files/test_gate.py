@@ -12,7 +12,7 @@ from sfumato import Budget, DataSpec, Relation
 from sfumato.data.labels import LabelPrior
 from sfumato.evaluate.publish import _write
 from sfumato.methods import find, names
-from sfumato.networks import KINDS
+from sfumato.networks import KINDS, kind_of
 from sfumato.release.documents.pictures import png
 from sfumato.release.files.gate import POINTS, Gate, Public, check, json_text, problem
 from sfumato.release.files.schema import CARD, RECORD, listed
@@ -195,7 +195,7 @@ def test_check_lists_what_is_outside(gate: Gate) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_configuration_of_every_generator_is_on_the_list(kind: str) -> None:
     known = {"each": 2} if kind == "fixed" else {}
-    config = KINDS[kind](shape=(1, 8, 8), classes=("a", "b"), **known).config()
+    config = kind_of(kind)(shape=(1, 8, 8), classes=("a", "b"), **known).config()
     written = json_text({"format": "sfumato-generator/1", "generator": config}).encode()
     assert problem("generator/config.json", written) is None
 
