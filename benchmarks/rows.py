@@ -33,7 +33,7 @@ from torch import Tensor
 
 from sfumato import Budget, DataSpec, Run, load
 from sfumato.engine.gradients.per_example import ClippedGradient
-from sfumato.methods import TABLE, find, load_class
+from sfumato.methods import find, names
 from sfumato.privacy.bounds import BoundedSum
 from sfumato.recipes import RECIPES
 from sfumato.run.progress import Silent
@@ -52,10 +52,10 @@ def sampled(only: list[str]) -> Iterator[tuple[str, Any]]:
     """Every method whose plan samples records, with settings in which little comes before the first question."""
     spec = SPECS["28 pixels"]
     budget = Budget(10.0)
-    for row in TABLE:
-        if only and row.name not in only:
+    for name in names():
+        if only and name not in only:
             continue
-        cls = load_class(row)
+        cls = find(name)
         known = {f.name: f.default for f in fields(cls)}
         short = {k: v for k, v in SHORT.items() if k in known and type(known[k]) is type(v)}
         try:
@@ -65,7 +65,7 @@ def sampled(only: list[str]) -> Iterator[tuple[str, Any]]:
             method = cls()
             crossings = method.plan(spec, budget).crossings.values()
         if any(c.sampler.rate < 1 and not c.held for c in crossings):
-            yield row.name, method
+            yield name, method
 
 
 def precisions(query: Any) -> Iterator[tuple[str, Any, bool]]:
@@ -197,7 +197,7 @@ def step_time(name: str, device: str, steps: int) -> float:
     box = load((images, random.integers(0, 10, 60_000)))
     settings = dict(recipe.settings) | {"steps": steps}
     settings |= {k: v for k, v in {"draft": 0.0, "public_steps": 0, "warm": 0}.items() if k in settings}
-    method = load_class(find(name))(**settings)
+    method = find(name)(**settings)
     plan = method.plan(box.spec, Budget(10.0))
     clock = Clock(device)
     run = Run(device=device, progress=clock, ledger=None, microbatch=8192)

@@ -72,7 +72,7 @@ def test_a_ledger_refuses_one_use_too_many():
         ("dp-murf", {}, "dp-merf"),
         ("dp-merf", {"feature": "10"}, "features"),
         ("dp-merf", {"features": "ten"}, "int"),
-        ("dp-merf", {"features": "7"}, "even"),
+        ("dp-merf", {"features": "7"}, "multiple of 2"),
         ("dp-merf", {"bandwidth": "nan"}, "bandwidth"),
     ],
 )
