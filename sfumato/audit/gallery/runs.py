@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sfumato.accounting.budget import Budget
 from sfumato.audit.gallery.common import Bug
-from sfumato.engine.dpsgd import DPSGDConfig, descend
+from sfumato.engine.dpsgd import DPSGD, GRADIENT, DPSGDConfig
 from sfumato.engine.teachers.critics import Critics
 from sfumato.engine.teachers.stacked import Stacked
 from sfumato.methods.base import Method
@@ -49,7 +49,7 @@ class Planned(Method):
 
 def by_place(bug: bool) -> Method:
     """The noise level of an example is drawn by its place in the order of a run, or is a function of the example."""
-    descent = DPSGDConfig(STEPS, batch=6)
+    config = DPSGDConfig(STEPS, batch=6)
 
     def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
         linear = nn.Linear(barrier.spec.pixels, 1, bias=False)
@@ -66,10 +66,12 @@ def by_place(bug: bool) -> Method:
 
         optimiser = torch.optim.SGD(linear.parameters(), lr=0.1)
         drawn = draw if bug else drawing(run.generator)
-        for _ in descend(linear, loss, barrier, run, descent, optimiser, draw=drawn):
+        sgd = DPSGD(linear, loss, run, config, optimiser, draw=drawn)
+        for _ in sgd.steps():
+            sgd.step(barrier.release(GRADIENT, sgd.query) / config.batch)
             net.images.data[:] = linear.weight.detach().view(barrier.spec.shape)
 
-    return Planned(crossings=lambda spec, noise: {"gradient": descent.crossing(spec, noise)}, work=work)
+    return Planned(crossings=lambda spec, noise: {GRADIENT: config.crossing(spec, noise)}, work=work)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, no_type_check
 
 import torch
 import torch.nn.functional as F
@@ -92,6 +92,7 @@ def written() -> Callable[..., Any]:
     from triton import language as tl
 
     @triton.jit
+    @no_type_check
     def gather(
         x,
         g,

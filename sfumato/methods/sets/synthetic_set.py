@@ -13,10 +13,9 @@ from torch.nn import functional as F
 from sfumato.accounting.budget import Budget
 from sfumato.accounting.claims import dp_sgd
 from sfumato.engine import label_histogram
-from sfumato.engine.generator_dpsgd import BudgetShare
 from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.bounds import AnyBound
-from sfumato.privacy.plan import Plan, crossing, within
+from sfumato.privacy.plan import BudgetShare, Plan, crossing, within
 from sfumato.privacy.samplers import FullBatch, Poisson
 from sfumato.run.preview import Preview
 
