@@ -188,4 +188,5 @@ def _written() -> Callable[..., Any]:
             threshold = tl.where(over, tried, threshold)
         tl.store(found + row, threshold)
 
-    return bisect
+    kernel: Callable[..., Any] = bisect
+    return kernel

@@ -111,7 +111,7 @@ class DPVAE(DPSGDMethod):
             sgd.average()
         decoder = sgd.finished()
         if self.components:
-            reach = 2 * self.latent**0.5  # codes of N(0, I) are rarely longer
+            reach: float = 2 * self.latent**0.5  # codes of N(0, I) are rarely longer
 
             def encode(images: Tensor, labels: Tensor) -> Tensor:
                 m: Tensor = net.encoder(images, labels)[0]

@@ -162,7 +162,7 @@ class DPDM(DPSGDMethod):
         """lambda(sigma) || D(x + n; sigma, c) - x ||^2 of each row, a record at one of its K noise levels."""
         own = record_keys(images, keys)
         slice_ = (copy + uniform(own, ())) / self.noise_multiplicity
-        sigma = (self.P_mean + self.P_std * torch.special.ndtri(slice_.clamp(1e-6, 1 - 1e-6))).exp()
+        sigma: Tensor = (self.P_mean + self.P_std * torch.special.ndtri(slice_.clamp(1e-6, 1 - 1e-6))).exp()
         x = images * 2 - 1
         c = labels.where(uniform(own, (), 1) >= self.drop, -1)
         n = sigma[:, None, None, None] * normal(own, images.shape[1:], 2)

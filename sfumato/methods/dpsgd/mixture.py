@@ -60,7 +60,8 @@ def first(classes: int, components: int, latent: int, run: Run) -> Mixture:
 
 def updated(noisy: Tensor, before: Mixture) -> Mixture:
     """The M step; a component that noise left with less than one record stays where it was."""
-    counts, sums, squares = noisy[:, :, 0], *noisy[:, :, 1:].chunk(2, 2)
+    counts = noisy[:, :, 0]
+    sums, squares = noisy[:, :, 1:].chunk(2, 2)
     alive = (counts >= 1)[:, :, None]
     size = counts.clamp(min=1)[:, :, None]
     means = torch.where(alive, (sums / size).clamp(-1, 1), before[1])

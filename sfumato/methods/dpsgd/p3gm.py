@@ -117,7 +117,7 @@ class P3GM(DPSGDMethod):
         sizes = (latent, self.width, weights, self.components)
         decoder = seeded(run, lambda: VAEGenerator(spec.shape, spec.classes, *sizes))
         net = seeded(run, lambda: Whitened(decoder, m.cpu(), V[:, -latent:] / deviations))
-        reach = 2 * latent**0.5  # white codes are rarely longer
+        reach: float = 2 * latent**0.5  # white codes are rarely longer
 
         def encode(images: Tensor, labels: Tensor) -> Tensor:
             return net.code(images).double() / reach
