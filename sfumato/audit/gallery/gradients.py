@@ -28,7 +28,7 @@ from sfumato.audit.gallery.engine import (
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
 from sfumato.engine.dpsgd import GRADIENT, DPSGDConfig
 from sfumato.engine.gradients.clipping import Clip
-from sfumato.engine.gradients.per_example import per_example
+from sfumato.engine.gradients.per_example import assign, per_example
 from sfumato.engine.gradients.topk import TopK
 from sfumato.privacy.bounds import Bound
 

@@ -11,8 +11,8 @@ another image:
     assign(net, total / expected_batch); optimiser.step()   # any torch optimiser
 
 Randomness of an example (noise levels, augmentation, the partner of a gradient penalty) comes from `draw(n)`: tensors
-of n rows that the loss is handed after the labels. With `noise_multiplicity=K` each image comes K times, with K draws; the average
-gradient of the copies is what is clipped.
+of n rows that the loss is handed after the labels. With `noise_multiplicity=K` each image comes K times, with K draws;
+the average gradient of the copies is what is clipped.
 
 Ways to the same numbers: "ghost" (see ghost.py) for ordinary layers; "vmap" for any loss that torch.func can transform,
 such as a gradient penalty written with torch.func.grad; "loop", one example after the other, for the rest, such as one
@@ -69,7 +69,8 @@ def per_example(
     """
     if way not in ("auto", *WAYS) or noise_multiplicity < 1:
         raise ValueError(
-            f"Expected way in {('auto', *WAYS)} and noise_multiplicity of at least 1, found {way!r}, {noise_multiplicity}."
+            f"Expected way in {('auto', *WAYS)} and noise_multiplicity of at least 1, "
+            f"found {way!r}, {noise_multiplicity}."
         )
     validate(net)
     if not any(p.requires_grad for p in net.parameters()):
