@@ -62,7 +62,7 @@ def network(method: DPDM, classes: int, device: str) -> DiffusionGenerator:
 def steps(method: DPDM, batch: int, device: str) -> dict[str, Step]:
     """The kinds of step, by name."""
     net = network(method, 10, device)
-    loss = method.loss()
+    loss = method.loss
     draw = drawing(Run(device=device).generator, method.noise_multiplicity)(0)
     images = torch.rand(batch, 1, 28, 28).to(device)
     labels = torch.randint(0, 10, (batch,)).to(device)

@@ -72,7 +72,7 @@ def _bits(keys: Tensor, count: int, salt: int) -> Tensor:
 
 
 def drawing(generator: Callable[[str, int], torch.Generator], copies: int = 1) -> Callable[[int], Draw]:
-    """For `descend`: hands each row the key of the step and of its copy, and the number of the copy."""
+    """For `DPSGD`: hands each row the key of the step and of its copy, and the number of the copy."""
 
     def at(step: int) -> Draw:
         key = torch.randint(2**62, (), generator=generator("records", step))

@@ -58,7 +58,7 @@ WAYS = {
     "dpaf private": TINY["dpaf"] | {"conv1": "private"},
     "dpaf game": TINY["dpaf"] | {"conv1": "game", "classwise": True, "keep": 0.5, "together": True},
     "dpgan adaptive": TINY["dpgan"] | {"critic_steps": 1, "ema_decay": 0.9},
-    "dpdm plain": TINY["dpdm"] | {"draft": 0.0, "noise_multiplicity": 1},
+    "dpdm plain": TINY["dpdm"] | {"embedding_share": 0.0, "noise_multiplicity": 1},
 }
 
 

@@ -18,7 +18,8 @@ the gradient's energy and the noise shrink with k: there is no gain in the bound
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -27,14 +28,19 @@ from torch.nn.functional import cross_entropy
 
 from sfumato.accounting.budget import Budget
 from sfumato.accounting.calibrate import most_times
-from sfumato.accounting.claims import topagg
+from sfumato.accounting.claims import Claim, topagg
+from sfumato.accounting.events import AnyEvent
 from sfumato.classify.features import NAMES
 from sfumato.classify.networks import NETWORKS, Architecture, Network, build
-from sfumato.engine.dpsgd import GRADIENT, DPSGDConfig, descend
-from sfumato.engine.gradients.clipping import Clip, Flat, TopK
+from sfumato.data.public import PublicImages
+from sfumato.engine.dpsgd import DPSGD, GRADIENT, DPSGDConfig
+from sfumato.engine.gradients.clipping import Clip, Flat
+from sfumato.engine.gradients.topk import TopK
 from sfumato.evaluate.features import fingerprint
+from sfumato.methods.base import Method
+from sfumato.methods.settings import count, setting
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.plan import Plan, within
+from sfumato.privacy.plan import Crossing, Plan, events_of
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
@@ -49,59 +55,46 @@ CONSTANTS = "Pixels are scaled by fixed constants; the paper's code uses MNIST's
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classifier:
+class Classifier(Method):
     """Public settings. The defaults are those of scattering features for a set of some ten thousand images."""
 
-    network: str = "scattering"  # "cnn", "features", "linear"
-    features: str = "efficientnet-lite0"  # of network="features": "resnet18", "inception"
-    weights: str = ""  # file of that public network
-    steps: int = 60
-    epochs: float = 0.0  # in place of steps
-    sigma: float = 0.0  # over sqrt(k) C, with as many steps as the budget allows; 0: the least that the steps allow
-    batch: int = 4096  # expected
-    clip: float = 0.1  # C
-    learning_rate: float = 32.0
-    momentum: float = 0.9
-    decay: float = 0.0  # of the weights, a step
-    ema_decay: float = 0.0  # decay of the averaged weights
-    k: float = 1.0  # 1: GM-DP
-    by: str = "norm"  # or "dimension"
-    groups: int = 27  # of the 81 maps of scattering
-    centre: float = 0.1  # of the pixels of network=cnn and network=linear, with `spread`
-    spread: float = 0.3
+    network: str = setting("scattering", "fixed features, and the head that is trained on them", choices=NETWORKS)
+    features: str = setting("efficientnet-lite0", "public network of network=features", choices=NAMES)
+    weights: str = setting("", "file of that public network")
+    steps: int = count(60, "steps of DP-SGD")
+    epochs: float = setting(0.0, "in place of steps, where above 0", low=0, high=1e4)
+    sigma: float = setting(
+        0.0,
+        "over sqrt(k) C, with as many steps as the budget allows; 0: the least that the steps allow",
+        low=0,
+        high=1e6,
+    )
+    batch: int = count(4096, "expected records of a step")
+    clip: float = setting(0.1, "C, clipping norm", low=1e-9, high=1e9)
+    learning_rate: float = setting(32.0, "of SGD", low=1e-9, high=1e6)
+    momentum: float = setting(0.9, "of SGD", low=0, below=1)
+    decay: float = setting(0.0, "of the weights, a step", low=0, high=1)
+    ema_decay: float = setting(0.0, "of the averaged weights; 0: the last ones", low=0, below=1)
+    k: float = setting(1.0, "of TopAgg; 1: GM-DP", low=1e-6, high=1)
+    by: str = setting("norm", "what k is a share of", choices=tuple(BY))
+    groups: int = count(27, "of the 81 maps of scattering", high=81)
+    centre: float = setting(0.1, "taken from the pixels of network=cnn and network=linear", low=-1e6, high=1e6)
+    spread: float = setting(0.3, "that they are then divided by", low=1e-6, high=1e6)
 
     name: ClassVar[str] = "classifier"
+    family: ClassVar[str] = "classifier, trained by DP-SGD"
+    paper: ClassVar[str] = "Wang et al.: DataLens (CCS 2021), Algorithm 4"
+    framework: ClassVar[str] = "DP-SGD"
+    deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     stand_ins: ClassVar[tuple[str, ...]] = ("network",)  # frozen features of a public network
 
-    def __post_init__(self) -> None:
-        for name, allowed in (("network", NETWORKS), ("features", NAMES), ("by", tuple(BY))):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"Expected {name}={f' or {name}='.join(allowed)}, found {name}={getattr(self, name)}.")
-        for name, least, most in (
-            ("steps", 1, 1e6),
-            ("epochs", 0, 1e4),
-            ("sigma", 0, 1e6),
-            ("batch", 1, 1e6),
-            ("clip", 1e-9, 1e9),
-            ("learning_rate", 1e-9, 1e6),
-            ("decay", 0, 1),
-            ("k", 1e-6, 1),
-            ("spread", 1e-6, 1e6),
-            ("centre", -1e6, 1e6),
-        ):
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"Expected {name} from {least:g} to {most:g}, found {name}={getattr(self, name)}.")
+    def contradictions(self) -> Iterator[str]:
         if 0 < self.sigma < LEAST:
-            raise ValueError(f"Expected sigma as 0 or at least {LEAST}, found sigma={self.sigma}.")
-        for name in ("momentum", "ema_decay"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"Expected {name} from 0 to below 1, found {name}={getattr(self, name)}.")
-        if self.groups not in (1, 3, 9, 27, 81):
-            raise ValueError(f"Expected groups as a divisor of 81, found groups={self.groups}.")
-
-    def settings(self) -> dict[str, Any]:
-        """All of them."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+            yield f"Expected sigma as 0 or at least {LEAST}, found sigma={self.sigma}."
+        if 81 % self.groups:
+            yield f"Expected groups as a divisor of 81, found groups={self.groups}."
+        if self.labels.kind != "uniform":
+            yield f"Expected no labels to be chosen for a classifier, found labels={self.labels.kind}."
 
     def small(self) -> Classifier:
         """As it is, since an audit takes few steps; but a public network is left to the validator of gradients."""
@@ -111,48 +104,53 @@ class Classifier:
         """How one example's gradient is shortened."""
         return Flat(self.clip) if self.k == 1 else TopK(self.clip, self.k, BY[self.by])
 
-    def descent(self, spec: DataSpec, steps: int) -> DPSGDConfig:
+    def dpsgd(self, spec: DataSpec, steps: int) -> DPSGDConfig:
         """So many steps of DP-SGD on data of this description."""
         return DPSGDConfig(steps, min(self.batch, spec.records), self.clipping())
-
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        """Every step, within `budget`, from public facts alone."""
-        if self.sigma:
-            spent = lambda steps: self.plan_at(spec, budget, self.sigma, steps).events()  # noqa: E731
-            most = most_times(spent, budget.epsilon, budget.delta)
-            if not most:
-                raise ValueError(f"Expected a larger sigma or budget: one step at sigma={self.sigma} exceeds it.")
-            return self._told(self.plan_at(spec, budget, self.sigma, most))
-        return self._told(within(budget, lambda sigma: self.plan_at(spec, budget, sigma, self.wanted(spec))))
 
     def wanted(self, spec: DataSpec) -> int:
         """Steps as set, directly or in epochs."""
         each = max(1.0, spec.records / self.batch)
         return max(1, round(self.epochs * each)) if self.epochs else self.steps
 
-    def plan_at(self, spec: DataSpec, budget: Budget, sigma: float, steps: int) -> Plan:
-        """The plan at a noise that was chosen, whatever it costs."""
-        crossings = {GRADIENT: self.descent(spec, max(1, steps)).crossing(spec, sigma)}
-        if not steps:
-            crossings = {GRADIENT: replace(crossings[GRADIENT], times=0)}
-        deviations = (*DEVIATIONS, CONSTANTS) if self.network == "cnn" else DEVIATIONS
-        return Plan(
-            self.name,
-            self.settings(),
-            spec,
-            budget,
-            crossings,
-            deviations=deviations,
-            labels={"kind": "none", "weights": None},
-            facts={"steps": steps, "sigma": sigma},
-        )
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        return {GRADIENT: self.dpsgd(spec, self.wanted(spec)).crossing(spec, z)}
 
-    def _told(self, plan: Plan) -> Plan:
-        """The plan with the paper's own figure beside it."""
-        made = plan.crossings[GRADIENT]
-        sigma = plan.facts["sigma"]
-        steps = plan.facts["steps"]
-        return replace(plan, paper=topagg(made.sampler.rate, sigma, steps, plan.budget.delta))
+    def calibrated(self, spec: DataSpec, budget: Budget, taken: Mapping[str, Crossing]) -> Mapping[str, Crossing]:
+        """The least noise for the steps, or the most steps at a given noise."""
+        if not self.sigma:
+            return super().calibrated(spec, budget, taken)
+
+        def at(steps: int) -> dict[str, Crossing]:
+            return {GRADIENT: self.dpsgd(spec, steps).crossing(spec, self.sigma)}
+
+        def events(steps: int) -> Sequence[AnyEvent]:
+            return events_of({**taken, **at(steps)}, budget.relation)
+
+        most = most_times(events, budget.epsilon, budget.delta)
+        if not most:
+            raise ValueError(f"Expected a larger sigma or budget: one step at sigma={self.sigma} exceeds it.")
+        return at(most)
+
+    def plan_at(self, spec: DataSpec, budget: Budget, sigma: float, steps: int) -> Plan:
+        """The plan at a noise and a number of steps that were chosen, whatever they cost; for trials."""
+        crossings = {GRADIENT: self.dpsgd(spec, steps).crossing(spec, sigma)}
+        plan = Plan(self.name, self.settings(), spec, budget, crossings, labels=self.label_facts())
+        return replace(plan, facts=self.facts(plan), deviations=self.stated_deviations())
+
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        gradient = plan.crossings[GRADIENT]
+        return {"steps": gradient.times, "sigma": gradient.mechanism.multiplier}
+
+    def claim(self, plan: Plan) -> Claim:
+        gradient = plan.crossings[GRADIENT]
+        return topagg(gradient.sampler.rate, gradient.mechanism.multiplier, gradient.times, plan.budget.delta)
+
+    def label_facts(self) -> dict[str, Any]:
+        return {"kind": "none", "weights": None}
+
+    def stated_deviations(self) -> tuple[str, ...]:
+        return (*self.deviations, CONSTANTS) if self.network == "cnn" else self.deviations
 
     def build(self, spec: DataSpec, run: Run | None = None) -> Network:
         """The network before its first step."""
@@ -163,18 +161,21 @@ class Classifier:
             net.made = replace(made, fingerprint=fingerprint(net.body))
         return net.to(run.device) if run else net
 
-    def learn(self, barrier: Barrier, run: Run, public: Any = None) -> Network:
-        """Train; whatever depends on private data comes out of `barrier.release`, inside `descend`."""
+    def learn(  # type: ignore[override]  # what is released is a network that classifies, and no generator
+        self, barrier: Barrier, run: Run, public: PublicImages | None = None
+    ) -> Network:
         net = self.build(barrier.spec, run)
-        mean = None
-        descent = self.descent(barrier.spec, barrier.plan.facts["steps"])
         optimiser = torch.optim.SGD(
             net.head.parameters(), lr=self.learning_rate, momentum=self.momentum, weight_decay=self.decay
         )
-        for _, now in descend(net, loss, barrier, run, descent, optimiser, ema_decay=self.ema_decay):  # the barrier
-            mean = now
-        if mean is not None:
-            mean.put(net)
+        dpsgd = self.dpsgd(barrier.spec, barrier.plan.facts["steps"])
+        sgd = DPSGD(net, loss, run, dpsgd, optimiser, ema_decay=self.ema_decay)
+        for _ in sgd.steps():
+            G = barrier.release(GRADIENT, sgd.query)  # the barrier
+            sgd.step(G / dpsgd.batch)
+            sgd.average()
+        if sgd.ema:
+            sgd.ema.put(net)
         return net
 
 

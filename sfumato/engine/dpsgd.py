@@ -3,6 +3,13 @@
 S      a Poisson sample of the records, each with probability q = batch / records      (empty ones are steps too)
 G      sum over S of clip(gradient of the loss of record i) + N(0, (z C)^2)            the crossing "gradient"
 step   of an ordinary optimiser on G / batch: the divisor is public
+
+A method's loop is
+
+    for _ in sgd.steps():
+        G = barrier.release(GRADIENT, sgd.query)  # the barrier
+        sgd.step(G / config.batch)
+        sgd.average()
 """
 
 from __future__ import annotations
@@ -11,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from sfumato.engine.ema import EMA
@@ -21,7 +28,6 @@ from sfumato.privacy.plan import Crossing, crossing
 from sfumato.privacy.samplers import FullBatch, Poisson
 
 if TYPE_CHECKING:
-    from sfumato.privacy.barrier import Barrier
     from sfumato.run.run import Run
     from sfumato.types import DataSpec
 
@@ -62,49 +68,65 @@ class DPSGDConfig:
         )
 
 
-def release_into(
-    net: nn.Module, barrier: Barrier, query: ClippedGradient, descent: DPSGDConfig, *public: Any, name: str = GRADIENT
-) -> None:
-    """Put one noisy gradient into the parameters of `net`."""
-    assign(net, barrier.release(name, query, *public) / descent.batch)
+class DPSGD:
+    """A network in training: the query of its steps, its optimiser and its averaged weights, kept in checkpoints.
 
-
-def descend(
-    net: nn.Module,
-    loss: Loss,
-    barrier: Barrier,
-    run: Run,
-    descent: DPSGDConfig,
-    optimiser: Optimizer,
-    *,
-    ema_decay: float = 0.0,
-    pace: Callable[[int], float] = lambda step: 1.0,
-    noise_multiplicity: int = 1,
-    draw: Callable[[int], Draw] | None = None,
-    bfloat16: bool = False,
-    name: str = GRADIENT,
-    keep: Mapping[str, Any] | None = None,
-) -> Iterator[tuple[int, EMA | None]]:
-    """All steps, with checkpoints; yields after each, for previews. `draw(step)` makes the randomness of a step.
-
-    `pace(step)` is a public factor on the learning rate. The averaged weights, where asked for, are the last value's.
-    `keep` is more state for the checkpoint.
+    `pace(step)` is a public factor on the learning rate. `draw(step)` makes the randomness of a step's examples.
+    `averaged` is the part whose weights are averaged, all of the network where nothing is said. `state` is more for
+    the checkpoint.
     """
-    mean = EMA(net, ema_decay) if ema_decay else None
-    rates = [group["lr"] for group in optimiser.param_groups]
-    kept = {"net": net, "optimiser": optimiser, **(keep or {})} | ({"ema": mean} if mean else {})
-    now: dict[str, Draw] = {}
-    drawn = (lambda n: now["draw"](n)) if draw else None
-    query = descent.query(
-        net, loss, noise_multiplicity=noise_multiplicity, draw=drawn, bfloat16=bfloat16
-    )  # once: it tries the loss out
-    for step in run.steps(descent.steps, **kept):
-        for group, rate in zip(optimiser.param_groups, rates, strict=True):
-            group["lr"] = rate * pace(step)
-        if draw:
-            now["draw"] = draw(step)
-        release_into(net, barrier, query, descent, name=name)
-        optimiser.step()
-        if mean:
-            mean.update(net)
-        yield step, mean
+
+    def __init__(
+        self,
+        net: nn.Module,
+        loss: Loss,
+        run: Run,
+        config: DPSGDConfig,
+        optimiser: Optimizer,
+        *,
+        ema_decay: float = 0.0,
+        averaged: nn.Module | None = None,
+        pace: Callable[[int], float] = lambda step: 1.0,
+        noise_multiplicity: int = 1,
+        draw: Callable[[int], Draw] | None = None,
+        bfloat16: bool = False,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.net = net
+        self.run = run
+        self.config = config
+        self.optimiser = optimiser
+        self.averaged = averaged or net
+        self.ema = EMA(self.averaged, ema_decay) if ema_decay else None
+        self.pace = pace
+        self.draw = draw
+        self.kept = {"net": net, "optimiser": optimiser, **(state or {})} | ({"ema": self.ema} if self.ema else {})
+        self._rates = [group["lr"] for group in optimiser.param_groups]  # before a checkpoint brings those of its step
+        self._drawn: Draw = lambda rows: ()
+        # Once for all steps: a query tries its loss out.
+        self.query = config.query(
+            net,
+            loss,
+            noise_multiplicity=noise_multiplicity,
+            draw=(lambda rows: self._drawn(rows)) if draw else None,
+            bfloat16=bfloat16,
+        )
+
+    def steps(self) -> Iterator[int]:
+        """Numbers of the steps from where the run stands, each with its learning rate and its randomness set."""
+        for step in self.run.steps(self.config.steps, **self.kept):
+            for group, rate in zip(self.optimiser.param_groups, self._rates, strict=True):
+                group["lr"] = rate * self.pace(step)
+            if self.draw:
+                self._drawn = self.draw(step)
+            yield step
+
+    def step(self, gradient: Tensor) -> None:
+        """A step of the optimiser on a released gradient, already divided by the expected batch."""
+        assign(self.net, gradient)
+        self.optimiser.step()
+
+    def average(self) -> None:
+        """Take the present weights into the moving average, where there is one."""
+        if self.ema:
+            self.ema.update(self.averaged)

@@ -1,4 +1,4 @@
-"""A warm start: ordinary training on public images before the first private step."""
+"""Pre-training: ordinary steps on public images before the first private step."""
 
 from __future__ import annotations
 
@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from sfumato.run.run import Run
     from sfumato.types import DataSpec
 
+TOLD = "{} ordinary steps on public images, where some are given, come before the first private one and cost nothing"
 
-def warm_start(
+
+def public_facts(steps: int) -> dict[str, str]:
+    """What a plan says of so many steps."""
+    return {"public": TOLD.format(steps)} if steps else {}
+
+
+def public_pretrain(
     net: nn.Module,
     loss: Loss,
     public: PublicImages | None,

@@ -86,6 +86,14 @@ class Method(ABC):
         """What a custodian should know before anything is spent."""
         return ()
 
+    def label_facts(self) -> Mapping[str, Any]:
+        """How the labels of what is released are chosen."""
+        return label_histogram.describe(self.labels)
+
+    def stated_deviations(self) -> tuple[str, ...]:
+        """Deviations from the paper at these settings."""
+        return self.deviations
+
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         """Every crossing, with the least noise that `budget` allows, from public facts alone."""
         rest = 1 - (label_histogram.fraction(self.labels) or 0.0)
@@ -98,8 +106,8 @@ class Method(ABC):
             spec,
             budget,
             {**self.calibrated(spec, budget, taken), **taken},
-            labels=label_histogram.describe(self.labels),
-            deviations=self.deviations,
+            labels=self.label_facts(),
+            deviations=self.stated_deviations(),
         )
         plan = replace(plan, facts=self.facts(plan))
         return replace(plan, paper=self.claim(plan), warnings=(*self.warnings(plan), *plan.large_delta()))

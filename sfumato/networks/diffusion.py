@@ -46,11 +46,11 @@ class DiffusionGenerator(Generator):
         churn: float = 20.0,
         lowest: float = 0.002,
         highest: float = 80.0,
-        spread: float = 0.5,
+        sigma_data: float = 0.5,
         bfloat16: bool = False,
     ) -> None:
         super().__init__(shape, classes, math.prod(shape), label_weights)
-        if sampler not in SAMPLERS or sampler_steps < 2 or not 0 < lowest < highest or spread <= 0:
+        if sampler not in SAMPLERS or sampler_steps < 2 or not 0 < lowest < highest or sigma_data <= 0:
             raise ValueError(
                 f"Expected sampler={' or sampler='.join(SAMPLERS)}, evaluations of at least 2 and 0 < lowest < highest"
                 f", found {sampler=}, {sampler_steps=}, {lowest=}, {highest=}."
@@ -67,7 +67,7 @@ class DiffusionGenerator(Generator):
             "churn": churn,
             "lowest": lowest,
             "highest": highest,
-            "spread": spread,
+            "sigma_data": sigma_data,
             "bfloat16": bfloat16,
         }
         self.sampler = sampler
@@ -76,7 +76,7 @@ class DiffusionGenerator(Generator):
         self.churn = churn
         self.lowest = lowest
         self.highest = highest
-        self.spread = spread
+        self.sigma_data = sigma_data
         self.rough = bfloat16
         net = UNet(self.shape[0], len(self.classes), width, multipliers, blocks, attention, patch)
         self.net = channels_last(net)
@@ -93,7 +93,7 @@ class DiffusionGenerator(Generator):
     def denoise(self, x: Tensor, sigma: Tensor, labels: Tensor) -> Tensor:
         """D(x; sigma): the expected image in [-1, 1] behind x, an image with noise of deviation sigma (n,)."""
         s = sigma[:, None, None, None]
-        d = self.spread
+        d = self.sigma_data
         size = (s.square() + d * d).sqrt()
         inside = (x / size).contiguous(memory_format=torch.channels_last)
         answer: Tensor = self.net(inside, sigma.log() / 4, known(labels, len(self.classes), x)).float()

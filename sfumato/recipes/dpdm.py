@@ -1,8 +1,8 @@
 """Recipes of DPDM (Dockhorn et al., TMLR 2023): the paper's size of training, and what one GPU does in minutes.
 
 The paper trains for 300 epochs of batches of 4096 with 32 noise levels a record: half a milliard passes of a network
-with 1.75 million parameters. Ours begin with a draft and make one to twenty million passes of a network with 420,000
-parameters, which meets less noise.
+with 1.75 million parameters. Ours begin with images of a released embedding and make one to twenty million passes
+of a network with 420,000 parameters, which meets less noise.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PUBLISHED = {
 }
 RUN = "Made for one H200 and a few minutes, with --microbatch 4096 or more."
 
-SMALL = {"patch": 2, "depth": 2, "attention": 0, "level": -0.5, "bfloat16": True}
-DRAFT = {"draft_features": 20_000, "draft_steps": 2000, "public_steps": 2000, "public_batch": 192}
+SMALL = {"patch": 2, "depth": 2, "attention": 0, "P_mean": -0.5, "bfloat16": True}
+EMBEDDING = {"embedding_features": 20_000, "embedding_steps": 2000, "public_steps": 2000, "public_batch": 192}
 OURS: dict[float, dict[str, Any]] = {
-    1.0: {"draft": 0.6, "steps": 120, "batch": 4096, "learning_rate": 1.5e-4, "ema_decay": 0.98},
-    10.0: {"draft": 0.1, "steps": 1200, "batch": 4096, "learning_rate": 2e-3, "ema_decay": 0.995},
+    1.0: {"embedding_share": 0.6, "steps": 120, "batch": 4096, "learning_rate": 1.5e-4, "ema_decay": 0.98},
+    10.0: {"embedding_share": 0.1, "steps": 1200, "batch": 4096, "learning_rate": 2e-3, "ema_decay": 0.995},
 }
 OWN: dict[tuple[str, float], dict[str, Any]] = {
-    ("fashion-mnist", 1.0): {"draft": 0.8, "steps": 80, "learning_rate": 1e-4, "public_steps": 4000},
+    ("fashion-mnist", 1.0): {"embedding_share": 0.8, "steps": 80, "learning_rate": 1e-4, "public_steps": 4000},
     ("fairface", 10.0): {"patch": 4, "attention": 1, "steps": 800},
 }
 
@@ -56,7 +56,7 @@ def _recipe(kind: str, name: str, epsilon: float, settings: dict[str, Any], pape
 def dpdm_paper(name: str, epsilon: float) -> Recipe:
     """The paper's batches, epochs, multiplicity and rate, with our network and accountant.
 
-    >>> dpdm_paper("mnist", 10.0).settings["copies"]
+    >>> dpdm_paper("mnist", 10.0).settings["noise_multiplicity"]
     32
     """
     settings = {
@@ -75,12 +75,12 @@ def dpdm_paper(name: str, epsilon: float) -> Recipe:
 
 
 def dpdm_ours(name: str, epsilon: float) -> Recipe:
-    """A small network, and a draft before the first private step.
+    """A small network, and images of a released embedding before the first private step.
 
-    >>> dpdm_ours("mnist", 1.0).settings["draft"]
+    >>> dpdm_ours("mnist", 1.0).settings["embedding_share"]
     0.6
     """
-    return _recipe("ours", name, epsilon, SMALL | DRAFT | OURS[epsilon] | OWN.get((name, epsilon), {}), "none", RUN)
+    return _recipe("ours", name, epsilon, SMALL | EMBEDDING | OURS[epsilon] | OWN.get((name, epsilon), {}), "none", RUN)
 
 
 def every() -> Iterator[Recipe]:

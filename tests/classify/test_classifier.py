@@ -14,7 +14,9 @@ from sfumato.audit import check
 from sfumato.classify import Classifier
 from sfumato.classify.train import accuracy, train_classifier
 from sfumato.data import load_public
+from sfumato.data.labels import LabelPrior
 from sfumato.errors import InputError, Interrupted
+from sfumato.methods import Method, names
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
 from sfumato.run.progress import Silent
@@ -88,6 +90,14 @@ def test_epochs_stand_for_steps():
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValueError, match=f"Expected {next(iter(wrong))}"):
         Classifier(**wrong)
+
+
+def test_it_is_a_method_that_chooses_no_labels():
+    plan = Classifier().plan(SPEC, Budget(1.0))
+    assert isinstance(Classifier(), Method) and Classifier.name not in names()
+    assert plan.labels == {"kind": "none", "weights": None} and "labels" not in plan.settings
+    with pytest.raises(ValueError, match="Expected no labels"):
+        Classifier(labels=LabelPrior("private", fraction=0.1))
 
 
 def test_images_too_small_for_a_network_are_refused():

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from sfumato import Budget, Run
-from sfumato.engine.dpsgd import DPSGDConfig, descend
+from sfumato.engine.dpsgd import DPSGD, GRADIENT, DPSGDConfig
 from sfumato.engine.gradients.per_example import bound_for, per_example
 from sfumato.errors import Interrupted
 from sfumato.privacy.barrier import Barrier
@@ -28,25 +28,27 @@ def loss(net, images, labels):
     return cross_entropy(net(images), labels, reduction="none")
 
 
-def planned(data, descent, multiplier=None):
+def planned(data, config, multiplier=None):
     def at(noise):
-        return Plan("test", {}, data.spec, Budget(3.0), {"gradient": descent.crossing(data.spec, noise)})
+        return Plan("test", {}, data.spec, Budget(3.0), {"gradient": config.crossing(data.spec, noise)})
 
     return within(Budget(3.0), at) if multiplier is None else at(multiplier)
 
 
-def train(data, descent, plan, run=None, **options):
+def train(data, config, plan, run=None, **options):
     net, run = small(), run or Run(device="cpu", ledger=Odometer(plan))
     barrier = Barrier(data, data.spec, run.ledger)
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
-    for _ in descend(net, loss, barrier, run, descent, optimiser, **options):
-        pass
-    return net
+    sgd = DPSGD(net, loss, run, config, optimiser, **options)
+    for _ in sgd.steps():
+        sgd.step(barrier.release(GRADIENT, sgd.query) / config.batch)
+        sgd.average()
+    return sgd
 
 
 def test_the_plan_is_poisson_with_a_slack_for_rounding():
-    data, descent = box(), DPSGDConfig(steps=10, batch=20, clip=0.5)
-    plan = planned(data, descent)
+    data, config = box(), DPSGDConfig(steps=10, batch=20, clip=0.5)
+    plan = planned(data, config)
     event = plan.events()[0]
     assert event.rate == 20 / 60 and event.times == 10 and 2.9 < plan.epsilon() <= 3.0
     assert 0.5 * 1.001 < event.sensitivity < 0.5 * 1.002
@@ -58,9 +60,9 @@ def test_a_whole_batch_needs_no_sampling():
 
 
 def test_without_noise_it_is_clipped_gradient_descent():
-    data, descent = box(), DPSGDConfig(steps=1, batch=60, clip=0.3)
+    data, config = box(), DPSGDConfig(steps=1, batch=60, clip=0.3)
     before = small()
-    net = train(data, descent, planned(data, descent, 1e-7))
+    net = train(data, config, planned(data, config, 1e-7)).net
     images, labels = torch.from_numpy(_pixels(data)), torch.from_numpy(_labels(data))
     total = torch.zeros(195, dtype=torch.float64)
     for x, y in zip(images, labels, strict=True):
@@ -88,7 +90,7 @@ def test_an_empty_sample_is_a_step():
     plan = Plan(
         "test", {}, data.spec, Budget(3.0), {"gradient": crossing(bound_for(1.0, 1), 2.0, Poisson(1e-9), times=3)}
     )
-    net = train(data, DPSGDConfig(3, 1), plan)
+    net = train(data, DPSGDConfig(3, 1), plan).net
     assert any(not torch.equal(a, b) for a, b in zip(net.parameters(), small().parameters(), strict=True))
 
 
@@ -101,8 +103,8 @@ def test_a_sum_without_slack_is_refused():
 
 def test_people_are_clipped_as_a_whole():
     data = box(person=[i // 3 for i in range(60)])
-    descent = DPSGDConfig(steps=1, batch=20, clip=0.05)
-    net = train(data, descent, planned(data, descent, 1e-7))
+    config = DPSGDConfig(steps=1, batch=20, clip=0.05)
+    net = train(data, config, planned(data, config, 1e-7)).net
     moved = torch.cat([(a - b).detach().flatten() for a, b in zip(small().parameters(), net.parameters(), strict=True)])
     assert moved.norm() <= 0.1 * 0.05 * (1 + 1e-3)  # twenty people, each at most the clip, divided by twenty
 
@@ -115,14 +117,17 @@ def test_it_is_resumed_where_it_stopped(tmp_path):
             if done == 3 and note:
                 self.run._stop.set()
 
-    data, descent = box(), DPSGDConfig(steps=6, batch=60, clip=0.3)
-    plan = planned(data, descent, 1e-7)
-    whole = train(data, descent, plan, ema_decay=0.9, pace=lambda step: 1 - step / 6)
+    data, config = box(), DPSGDConfig(steps=6, batch=60, clip=0.3)
+    plan = planned(data, config, 1e-7)
+    whole = train(data, config, plan, ema_decay=0.9, pace=lambda step: 1 - step / 6)
     progress = Stop()
     progress.run = run = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan), progress=progress)
     with pytest.raises(Interrupted):
-        train(data, descent, plan, run, ema_decay=0.9, pace=lambda step: 1 - step / 6)
+        train(data, config, plan, run, ema_decay=0.9, pace=lambda step: 1 - step / 6)
     again = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan))
-    net = train(data, descent, plan, again, ema_decay=0.9, pace=lambda step: 1 - step / 6)
-    assert again.ledger.complete
-    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(whole.parameters(), net.parameters(), strict=True))
+    resumed = train(data, config, plan, again, ema_decay=0.9, pace=lambda step: 1 - step / 6)
+    assert again.ledger.complete and resumed.ema.count == whole.ema.count == 6
+    for a, b in zip(whole.net.parameters(), resumed.net.parameters(), strict=True):
+        assert torch.allclose(a, b, atol=1e-6)
+    for name, average in whole.ema.weights.items():
+        assert torch.allclose(average, resumed.ema.weights[name], atol=1e-6)

@@ -66,9 +66,9 @@ def test_private_first_layers_and_the_game_after_them_are_both_tried():
 
 def test_records_are_worked_on_although_a_sampler_would_hardly_draw_one(monkeypatch):
     method, read, rows = find("dpdm")(**TINY["dpdm"]), Records.read, []
-    plan = make_plan(replace(method, draft=0.0), replace(SPEC, records=1_000_000), Budget(2.0))
+    plan = make_plan(replace(method, embedding_share=0.0), replace(SPEC, records=1_000_000), Budget(2.0))
     monkeypatch.setattr(Records, "read", lambda self, drawn: rows.append(len(drawn)) or read(self, drawn))
-    rehearse(replace(method, draft=0.0), plan, Run(device="cpu"))
+    rehearse(replace(method, embedding_share=0.0), plan, Run(device="cpu"))
     assert sum(rows) >= RECORDS
 
 
@@ -77,8 +77,8 @@ def test_public_data_reach_the_rehearsal():
     method = find("dpdm")(**TINY["dpdm"])
     with pytest.raises(InputError, match="public images of 1x8x8"):
         rehearsed(
-            replace(method, draft=0.0),
-            make_plan(replace(method, draft=0.0), SPEC, Budget(1.0)),
+            replace(method, embedding_share=0.0),
+            make_plan(replace(method, embedding_share=0.0), SPEC, Budget(1.0)),
             Run(device="cpu"),
             PublicImages(images, "made up"),
             format="png",

@@ -46,8 +46,7 @@ def test_the_canonical_recipe_is_the_papers():
 
 
 def test_topagg_keeps_two_hundred_numbers():
-    from sfumato.engine.gradients.clipping import count_of
-    from sfumato.engine.gradients.topk import Largest
+    from sfumato.engine.gradients.topk import Largest, count_of
 
     recipe = RECIPES["dpaf-tableXII-topagg"]
     sizes = recipe.make().sizes(recipe.spec())

@@ -26,9 +26,10 @@ from sfumato.audit.gallery.engine import (
     untried,
 )
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
-from sfumato.engine.dpsgd import DPSGDConfig, release_into
-from sfumato.engine.gradients.clipping import Clip, TopK
-from sfumato.engine.gradients.per_example import per_example
+from sfumato.engine.dpsgd import GRADIENT, DPSGDConfig
+from sfumato.engine.gradients.clipping import Clip
+from sfumato.engine.gradients.per_example import assign, per_example
+from sfumato.engine.gradients.topk import TopK
 from sfumato.privacy.bounds import Bound
 
 BOUND = Bound(1.0)
@@ -149,14 +150,14 @@ def zero_variance(bug: bool) -> Subject:
 def realised_size(bug: bool) -> Subject:
     """The noisy sum is divided by the size that the batch happened to have; it should be by the expected one."""
     query = linear()
-    descent = DPSGDConfig(steps=1, batch=EXPECTED)
+    config = DPSGDConfig(steps=1, batch=EXPECTED)
     made = free(query)
 
     def divided(data: Array) -> DPSGDConfig:
-        return replace(descent, batch=max(1, len(data))) if bug else descent
+        return replace(config, batch=max(1, len(data))) if bug else config
 
     def release(data: Array) -> Array:
-        release_into(query.net, barrier(made, data), query, divided(data))
+        assign(query.net, barrier(made, data).release(GRADIENT, query) / divided(data).batch)
         return EXPECTED * query.net.weight.grad[0].double().numpy()
 
     return gradient_step(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.audit.gallery.common import Bug
-from sfumato.engine.dpsgd import DPSGDConfig, descend
+from sfumato.engine.dpsgd import DPSGD, GRADIENT, DPSGDConfig
 from sfumato.engine.teachers.critics import Critics
 from sfumato.engine.teachers.stacked import Stacked
 from sfumato.methods.base import Method
@@ -52,7 +52,7 @@ class Planned(Method):
 
 def by_place(bug: bool) -> Method:
     """The noise level of an example is drawn by its place in the order of a run, or is a function of the example."""
-    descent = DPSGDConfig(STEPS, batch=6)
+    config = DPSGDConfig(STEPS, batch=6)
 
     def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
         linear = nn.Linear(barrier.spec.pixels, 1, bias=False)
@@ -69,10 +69,12 @@ def by_place(bug: bool) -> Method:
 
         optimiser = torch.optim.SGD(linear.parameters(), lr=0.1)
         drawn = draw if bug else drawing(run.generator)
-        for _ in descend(linear, loss, barrier, run, descent, optimiser, draw=drawn):
+        sgd = DPSGD(linear, loss, run, config, optimiser, draw=drawn)
+        for _ in sgd.steps():
+            sgd.step(barrier.release(GRADIENT, sgd.query) / config.batch)
             net.images.data[:] = linear.weight.detach().view(barrier.spec.shape)
 
-    return Planned(asks=lambda spec, z: {"gradient": descent.crossing(spec, z)}, work=work)
+    return Planned(asks=lambda spec, z: {GRADIENT: config.crossing(spec, z)}, work=work)
 
 
 @dataclass(frozen=True)

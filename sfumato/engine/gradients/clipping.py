@@ -3,7 +3,8 @@
 flat        g * min(1, C / ||g||)
 per layer   the same in each layer, with C_l of a public split, sum of C_l^2 = C^2
 automatic   g * C / (||g|| + gamma)                                  (Bu et al. 2023), below C for every g
-top-k       keep the largest coordinates, then flat to sqrt(k) C     (DataLens, Algorithm 4)
+
+Top-k clipping is in topk.py.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from sfumato.engine.gradients.thresholds import first_out, least_of
 from sfumato.privacy.bounds import Bound
 
 
@@ -58,7 +58,7 @@ class Flat(Clip):
     by_layer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _positive(norm=self.norm, threshold=self.threshold or self.norm)
+        positive(norm=self.norm, threshold=self.threshold or self.norm)
 
     @property
     def bound(self) -> Bound:
@@ -81,7 +81,7 @@ class PerLayer(Clip):
     shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        _positive(norm=self.norm, **{f"shares[{i}]": s for i, s in enumerate(self.shares)})
+        positive(norm=self.norm, **{f"shares[{i}]": s for i, s in enumerate(self.shares)})
 
     @property
     def bound(self) -> Bound:
@@ -114,7 +114,7 @@ class Automatic(Clip):
     by_layer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _positive(norm=self.norm, gamma=self.gamma)
+        positive(norm=self.norm, gamma=self.gamma)
 
     @property
     def bound(self) -> Bound:
@@ -122,50 +122,6 @@ class Automatic(Clip):
 
     def weights(self, squared: Tensor) -> Tensor:
         return (self.norm / (squared.sum(1, keepdim=True).sqrt() + self.gamma)).expand_as(squared)
-
-
-@dataclass(frozen=True)
-class TopK(Clip):
-    """Sparsify, then clip to S = sqrt(k) C (DataLens, Algorithm 4; privacy.md 2.4).
-
-    by "energy": NormTopK, the largest coordinates as long as their energy stays at or below k ||g||^2; the one that
-    would cross it is left out, with its equals. by "count": the k P largest of P coordinates, with their equals.
-
-    >>> TopK(1.0, 0.8).keep(torch.tensor([[2.0, -4.0, 1.0]])).tolist()
-    [[0.0, -4.0, 0.0]]
-    >>> TopK(1.0, 0.7, by="count").keep(torch.tensor([[2.0, -4.0, 1.0]])).tolist()
-    [[2.0, -4.0, 0.0]]
-    """
-
-    norm: float
-    k: float
-    by: str = "energy"
-
-    whole_rows: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        _positive(norm=self.norm, k=self.k)
-        if self.k > 1 or self.by not in ("energy", "count"):
-            raise ValueError(f"Expected k up to 1 and by='energy' or 'count', found k={self.k}, by={self.by!r}.")
-
-    @property
-    def bound(self) -> Bound:
-        return Bound(math.sqrt(self.k) * self.norm)
-
-    def weights(self, squared: Tensor) -> Tensor:
-        return Flat(self.bound.norm).weights(squared)
-
-    def keep(self, rows: Tensor) -> Tensor:
-        sizes = rows.abs().float()  # rows were computed in float32: nothing is lost by it
-        if self.by == "energy":
-            return rows.where(sizes > first_out(sizes, self.k), 0)
-        return rows.where(sizes >= least_of(sizes, count_of(self.k, rows.shape[1])), 0)
-
-
-def count_of(k: float, coordinates: int) -> int:
-    """How many a share k of so many coordinates is; at least one."""
-    # 0.7 * 10 is 7.000000000000001 or 6.999999999999999 according to the factors; neither should lose a coordinate.
-    return max(1, math.floor(k * coordinates + 1e-9))
 
 
 @dataclass(frozen=True)
@@ -188,7 +144,7 @@ class QuantileClip:
     high: float = 1e3
 
     def __post_init__(self) -> None:
-        _positive(low=self.low, high=self.high, rate=self.rate)
+        positive(low=self.low, high=self.high, rate=self.rate)
         if not (self.low <= self.threshold <= self.high and 0 < self.quantile < 1):
             raise ValueError(
                 f"Expected low <= threshold <= high and a quantile inside (0, 1), found threshold={self.threshold}, "
@@ -206,7 +162,8 @@ class QuantileClip:
         return replace(self, threshold=min(self.high, max(self.low, moved)))
 
 
-def _positive(**values: float) -> None:
+def positive(**values: float) -> None:
+    """Refuse settings that are not above 0, or too small or large to be squared."""
     for name, value in values.items():
         # Squares of smaller norms vanish in float32.
         if not 1e-12 <= value < 1e18:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, no_type_check
 
 import torch
 import torch.nn.functional as F
@@ -36,8 +36,10 @@ def kernel_rows(layer: nn.Module, x: Tensor, g: Tensor, noise_multiplicity: int)
 def launched(kernel: Any, layer: nn.Conv2d, x: Tensor, g: Tensor, noise_multiplicity: int) -> Tensor:
     """By the kernel."""
     x, g = (y.bfloat16().contiguous(memory_format=torch.channels_last) for y in (x, g))  # so rounded the layer saw them
-    (_, c, h, w), (o, ho, wo) = x.shape, g.shape[1:]
-    (down, across), units = layer.kernel_size, len(x) // noise_multiplicity
+    _, c, h, w = x.shape
+    o, ho, wo = g.shape[1:]
+    down, across = layer.kernel_size
+    units = len(x) // noise_multiplicity
     rows = torch.empty(units, 1, o, down * across * c, dtype=torch.float32, device=x.device)
     some_o, some_c = (min(MOST, max(LEAST, 1 << (n - 1).bit_length())) for n in (o, c))
     grid = (units, down * across, -(-o // some_o) * -(-c // some_c))
@@ -80,8 +82,9 @@ def working(device: torch.device) -> Any:
 def shown(layer: nn.Conv2d, x: Tensor, g: Tensor, noise_multiplicity: int) -> Tensor:
     """The same by windows, for comparison."""
     windows = F.unfold(x.float(), layer.kernel_size, padding=layer.padding, stride=layer.stride)  # type: ignore[arg-type]
-    rows = (g.float().flatten(2) @ windows.mT).unflatten(0, (-1, noise_multiplicity)).sum(1)
-    return rows.unflatten(2, (x.shape[1], -1)).mT.flatten(2)[:, None]
+    rows: Tensor = (g.float().flatten(2) @ windows.mT).unflatten(0, (-1, noise_multiplicity)).sum(1)
+    rows = rows.unflatten(2, (x.shape[1], -1)).mT.flatten(2)
+    return rows[:, None]
 
 
 @cache
@@ -92,6 +95,7 @@ def written() -> Callable[..., Any]:
     from triton import language as tl
 
     @triton.jit
+    @no_type_check
     def gather(
         x,
         g,
@@ -134,4 +138,5 @@ def written() -> Callable[..., Any]:
         where = unit * (o * places * c) + out[:, None] * (places * c) + place * c + into[None, :]
         tl.store(rows + where, found, mask=(out < o)[:, None] & (into < c)[None, :])
 
-    return gather
+    kernel: Callable[..., Any] = gather
+    return kernel

@@ -70,14 +70,16 @@ class Rows(Term):
     """Formed gradients, (B, ...)."""
 
     def __init__(self, values: Tensor, lay: Lay = lambda rows: rows) -> None:
-        self.values, self.lay = _full(values), lay
+        self.values = _full(values)
+        self.lay = lay
         self.short = values.dim() == 2 and values.shape[1] <= SHORT
 
     def lengths(self) -> Tensor:
         if self.short:
             return self.values
         # Short sums in float32, the rest in float64: a long one may drift.
-        return torch.linalg.vector_norm(self.values, dim=-1).view(self.values.shape[0], -1)
+        norms: Tensor = torch.linalg.vector_norm(self.values, dim=-1)
+        return norms.view(self.values.shape[0], -1)
 
     def weighted(self, weights: Tensor) -> Tensor:
         total = weights.to(self.values) @ self.values.flatten(1)
@@ -95,7 +97,9 @@ class Pairs(Term):
     """Gradients as pairs of inputs a (B, G, T, D) and output gradients b (B, G, T, O)."""
 
     def __init__(self, a: Tensor, b: Tensor, lay: Lay) -> None:
-        self.a, self.b, self.lay = a, b, lay
+        self.a = a
+        self.b = b
+        self.lay = lay
 
     @property
     def sizes(self) -> Sizes:
@@ -108,12 +112,14 @@ class Pairs(Term):
 
     def _reach(self) -> Tensor:
         """(B, G, T): |a_t||b_t| in float64."""
-        a, b = (torch.linalg.vector_norm(y, dim=-1, dtype=torch.float64) for y in (self.a, self.b))
+        a: Tensor = torch.linalg.vector_norm(self.a, dim=-1, dtype=torch.float64)
+        b: Tensor = torch.linalg.vector_norm(self.b, dim=-1, dtype=torch.float64)
         return a.mul_(b)
 
     def _gram(self) -> Tensor:
         # In float64 neither cancelling positions nor very small or large factors spoil the norm.
-        a, b = self.a.double(), self.b.double()
+        a = self.a.double()
+        b = self.b.double()
         products = (a @ a.mT).mul_(b @ b.mT)
         reach = products.diagonal(dim1=-2, dim2=-1).sqrt().sum(-1)
         return products.sum((2, 3)).clamp_(min=0).sqrt_().add_(reach, alpha=ROUNDING)
@@ -124,10 +130,12 @@ class Pairs(Term):
             Rows(_full(b).mT @ _full(a)).lengths() for a, b in zip(self.a.split(step), self.b.split(step), strict=True)
         ]
         by_group = torch.cat(pieces).double().unflatten(1, (self.a.shape[1], -1))
-        return torch.linalg.vector_norm(by_group, dim=2).add_(self._reach().sum(2), alpha=ROUNDING)
+        norms: Tensor = torch.linalg.vector_norm(by_group, dim=2)
+        return norms.add_(self._reach().sum(2), alpha=ROUNDING)
 
     def weighted(self, weights: Tensor) -> Tensor:
-        a, b = _full(self.a), _full(self.b)
+        a = _full(self.a)
+        b = _full(self.b)
         b = b * weights.to(b).view(-1, 1, 1, 1)
         if a.shape[1] == 1:
             return self.lay((b.flatten(0, 2).t() @ a.flatten(0, 2))[None])
@@ -138,14 +146,17 @@ class Pairs(Term):
 
     def clean(self) -> None:
         # Both: zero times infinity is no number. Not in place: a may be a view of the caller's images.
-        self.a, self.b = torch.nan_to_num(self.a, 0, 0, 0), torch.nan_to_num(self.b, 0, 0, 0)
+        self.a = torch.nan_to_num(self.a, 0, 0, 0)
+        self.b = torch.nan_to_num(self.b, 0, 0, 0)
 
 
 class Lookups(Term):
     """Gradients of a table: rows `index` (B, T) of it receive b (B, T, E)."""
 
     def __init__(self, index: Tensor, b: Tensor, entries: int) -> None:
-        self.index, self.b, self.entries = index, _full(b), entries
+        self.index = index
+        self.b = _full(b)
+        self.entries = entries
 
     def lengths(self) -> Tensor:
         b = self.b.double()
@@ -180,8 +191,10 @@ def joined(b: Tensor, a: Tensor) -> Tensor:
     """
     if not a.is_cuda or torch.bfloat16 not in (a.dtype, b.dtype):
         return _full(b).mT @ _full(a)
-    a, b = a.bfloat16(), b.bfloat16()  # so rounded the layer saw them
-    return torch.bmm(b.flatten(0, 1).mT, a.flatten(0, 1), out_dtype=torch.float32).unflatten(0, a.shape[:2])
+    a = a.bfloat16()  # so rounded the layer saw them
+    b = b.bfloat16()
+    rows: Tensor = torch.bmm(b.flatten(0, 1).mT, a.flatten(0, 1), out_dtype=torch.float32).unflatten(0, a.shape[:2])
+    return rows
 
 
 def _numel(sizes: Sizes) -> int:
@@ -200,7 +213,8 @@ def outer(
     pairs: Callable[[Tensor, Tensor], Pairs], x: Tensor, g: Tensor, noise_multiplicity: int, sizes: Sizes
 ) -> Term:
     """Sums of outer products over positions, in the cheaper form; `pairs` makes them for some of the examples."""
-    units, (groups, positions, inputs, outputs) = x.shape[0] // noise_multiplicity, sizes
+    units = x.shape[0] // noise_multiplicity
+    groups, positions, inputs, outputs = sizes
     if gram(sizes) or units * _numel(sizes) > ROOM:
         return pairs(x, g)
     # Columns of few examples stay in a processor's cache and are not all in memory; a GPU prefers large products.
@@ -221,10 +235,13 @@ def outer(
 
 Terms = dict[str, Callable[[], Term]]
 Rule = Callable[[Any, Tensor, Tensor, int], Terms]
+Convolution = nn.Conv1d | nn.Conv2d | nn.ConvTranspose1d | nn.ConvTranspose2d
 
 
 def _linear(layer: nn.Linear, x: Tensor, g: Tensor, noise_multiplicity: int) -> Terms:
-    inputs, outputs, units = x.shape[-1], g.shape[-1], len(x) // noise_multiplicity
+    inputs = x.shape[-1]
+    outputs = g.shape[-1]
+    units = len(x) // noise_multiplicity
     positions = noise_multiplicity * math.prod(x.shape[1:-1])
 
     def pairs(x: Tensor, g: Tensor) -> Pairs:
@@ -245,7 +262,8 @@ def _conv(layer: nn.Conv1d | nn.Conv2d, x: Tensor, g: Tensor, noise_multiplicity
         return Pairs(_fold(a, noise_multiplicity), _fold(_split(g, layer.groups), noise_multiplicity), lay)
 
     def weight() -> Term:
-        sizes, units = _sizes(layer, x, g, noise_multiplicity), len(x) // noise_multiplicity
+        sizes = _sizes(layer, x, g, noise_multiplicity)
+        units = len(x) // noise_multiplicity
         fits = not gram(sizes) and units * _numel(sizes) <= LARGE
         rows = kernel_rows(layer, x, g, noise_multiplicity) if fits else None
         return outer(pairs, x, g, noise_multiplicity, sizes) if rows is None else Rows(rows, lay)
@@ -256,7 +274,8 @@ def _conv(layer: nn.Conv1d | nn.Conv2d, x: Tensor, g: Tensor, noise_multiplicity
 
 def _transposed(layer: nn.ConvTranspose1d | nn.ConvTranspose2d, x: Tensor, g: Tensor, noise_multiplicity: int) -> Terms:
     # A transposed convolution is the backward pass of a convolution: input and output change places.
-    pads = [p for side in reversed(layer.padding) for p in (int(side), int(side))]
+    assert not isinstance(layer.padding, str)  # only a convolution has padding by name
+    pads = [p for side in reversed(layer.padding) for p in (side, side)]
 
     def pairs(x: Tensor, g: Tensor) -> Pairs:
         a = patches(F.pad(g, pads) if any(pads) else g, layer, x.shape[2:])
@@ -269,19 +288,24 @@ def _transposed(layer: nn.ConvTranspose1d | nn.ConvTranspose2d, x: Tensor, g: Te
     }
 
 
-def _sizes(layer: nn.Module, seen: Tensor, at: Tensor, noise_multiplicity: int) -> Sizes:
+def _sizes(layer: Convolution, seen: Tensor, at: Tensor, noise_multiplicity: int) -> Sizes:
     """Of a convolution that sees patches of one map, one for each position of the other."""
-    groups, window = int(layer.groups), math.prod(layer.kernel_size)  # type: ignore[arg-type]
+    groups = layer.groups
+    window = math.prod(layer.kernel_size)
     return groups, noise_multiplicity * math.prod(at.shape[2:]), seen.shape[1] // groups * window, at.shape[1] // groups
 
 
-def patches(x: Tensor, layer: nn.Module, out: torch.Size) -> Tensor:
+def patches(x: Tensor, layer: Convolution, out: torch.Size) -> Tensor:
     """(N, C, ...) -> (N, G, T, D): what each of `out` positions of a convolution sees, channels innermost."""
-    steps = list(zip(layer.kernel_size, layer.stride, layer.dilation, strict=True))  # type: ignore[arg-type]
+    steps = list(zip(layer.kernel_size, layer.stride, layer.dilation, strict=True))
     if len(out) == 1:
-        x, out, steps = x[:, :, None], torch.Size((1, *out)), [(1, 1, 1), *steps]
+        x = x[:, :, None]
+        out = torch.Size((1, *out))
+        steps = [(1, 1, 1), *steps]
     x = x.contiguous(memory_format=torch.channels_last)
-    (n, c, h, w), groups, ((kh, sh, dh), (kw, sw, dw)) = x.stride(), int(layer.groups), steps  # type: ignore[arg-type]
+    n, c, h, w = x.stride()
+    groups = layer.groups
+    (kh, sh, dh), (kw, sw, dw) = steps
     if (out[0] - 1) * sh + (kh - 1) * dh >= x.shape[2] or (out[1] - 1) * sw + (kw - 1) * dw >= x.shape[3]:
         raise Uncovered(f"a convolution of {tuple(x.shape[2:])} pixels gives {tuple(out)}")  # others' pixels lie beyond
     size = (x.shape[0], groups, *out, kh, kw, x.shape[1] // groups)
@@ -303,9 +327,9 @@ def _flat(w: Tensor) -> Tensor:
     return w.flatten(-3)
 
 
-def _kernel(layer: nn.Module) -> Lay:
-    sides = tuple(layer.kernel_size)  # type: ignore[arg-type]
-    return lambda w: w.view(*w.shape[:-1], math.prod(sides), -1).mT.flatten(-4)
+def _kernel(layer: Convolution) -> Lay:
+    places = math.prod(layer.kernel_size)
+    return lambda w: w.view(*w.shape[:-1], places, -1).mT.flatten(-4)
 
 
 def _over_positions(g: Tensor, noise_multiplicity: int) -> Tensor:
@@ -314,10 +338,12 @@ def _over_positions(g: Tensor, noise_multiplicity: int) -> Tensor:
     return summed if noise_multiplicity == 1 else summed.view(-1, noise_multiplicity, g.shape[1]).sum(1)
 
 
-def _by_channel(layer: nn.Module, x: Tensor, g: Tensor, noise_multiplicity: int) -> Terms:
+def _by_channel(
+    layer: nn.GroupNorm | nn.InstanceNorm1d | nn.InstanceNorm2d, x: Tensor, g: Tensor, noise_multiplicity: int
+) -> Terms:
     def even() -> Tensor:
         groups = layer.num_groups if isinstance(layer, nn.GroupNorm) else x.shape[1]
-        return F.group_norm(_full(x), int(groups), eps=float(layer.eps))  # type: ignore[arg-type]
+        return F.group_norm(_full(x), groups, eps=layer.eps)
 
     return {
         "weight": lambda: Rows(_over_positions(_full(g) * even(), noise_multiplicity)),
@@ -326,11 +352,12 @@ def _by_channel(layer: nn.Module, x: Tensor, g: Tensor, noise_multiplicity: int)
 
 
 def _by_entry(layer: nn.LayerNorm | nn.RMSNorm, x: Tensor, g: Tensor, noise_multiplicity: int) -> Terms:
-    normalise = F.layer_norm if isinstance(layer, nn.LayerNorm) else F.rms_norm
     flat = (len(x) // noise_multiplicity, -1, math.prod(layer.normalized_shape))
 
     def even() -> Tensor:
-        return normalise(_full(x), layer.normalized_shape, eps=layer.eps)
+        if isinstance(layer, nn.LayerNorm):
+            return F.layer_norm(_full(x), layer.normalized_shape, eps=layer.eps)
+        return F.rms_norm(_full(x), layer.normalized_shape, eps=layer.eps)
 
     return {
         "weight": lambda: Rows((_full(g) * even()).reshape(flat).sum(1)),
@@ -342,7 +369,8 @@ def _embedding(layer: nn.Embedding, x: Tensor, g: Tensor, noise_multiplicity: in
     if layer.max_norm is not None or layer.scale_grad_by_freq:
         raise Uncovered("an embedding with max_norm or scale_grad_by_freq")
     units = len(x) // noise_multiplicity
-    index, b = x.reshape(units, -1), g.reshape(units, -1, layer.embedding_dim)
+    index = x.reshape(units, -1)
+    b = g.reshape(units, -1, layer.embedding_dim)
     if layer.padding_idx is not None:
         b = b.masked_fill((index == layer.padding_idx)[:, :, None], 0)
     return {"weight": lambda: Lookups(index, b, layer.num_embeddings)}

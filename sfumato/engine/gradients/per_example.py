@@ -11,8 +11,8 @@ another image:
     assign(net, total / expected_batch); optimiser.step()   # any torch optimiser
 
 Randomness of an example (noise levels, augmentation, the partner of a gradient penalty) comes from `draw(n)`: tensors
-of n rows that the loss is handed after the labels. With `noise_multiplicity=K` each image comes K times, with K
-draws; the average gradient of the copies is what is clipped.
+of n rows that the loss is handed after the labels. With `noise_multiplicity=K` each image comes K times, with K draws;
+the average gradient of the copies is what is clipped.
 
 Ways to the same numbers: "ghost" (see ghost.py) for ordinary layers; "vmap" for any loss that torch.func can transform,
 such as a gradient penalty written with torch.func.grad; "loop", one example after the other, for the rest, such as one
@@ -69,7 +69,8 @@ def per_example(
     """
     if way not in ("auto", *WAYS) or noise_multiplicity < 1:
         raise ValueError(
-            f"Expected way in {('auto', *WAYS)} and copies of at least 1, found {way!r}, {noise_multiplicity}."
+            f"Expected way in {('auto', *WAYS)} and noise_multiplicity of at least 1, "
+            f"found {way!r}, {noise_multiplicity}."
         )
     validate(net)
     if not any(p.requires_grad for p in net.parameters()):
@@ -173,7 +174,8 @@ class ClippedGradient:
         if len(images) and self._settle(images, public) == "ghost":
             terms = self._terms(images, labels, public)
             _, _, table = _table({name: term.lengths() for name, term in terms.items()})
-            return torch.linalg.vector_norm(table[: len(images)], dim=1)
+            norms: Tensor = torch.linalg.vector_norm(table[: len(images)], dim=1)
+            return norms
         squares = [rows.square().sum(1) for rows in self._pieces(images, labels, public)]
         return torch.cat([torch.zeros(0, dtype=torch.float64, device=images.device), *squares]).sqrt()
 
@@ -276,7 +278,7 @@ class ClippedGradient:
         return list(self.parameters.items())
 
     def _batch(self, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
-        """Every image `copies` times, copies of one image together, with their draws."""
+        """Every image `noise_multiplicity` times, copies of one image together, with their draws."""
         like = next(p for p in self.net.parameters() if p.requires_grad)
         images = images.to(like)
         labels = labels.to(like.device)
@@ -372,7 +374,8 @@ def _vmap(held: FixedNetwork, weights: Weights, batch: tuple[Tensor, ...]) -> Te
     """(B, P): torch.func's gradients by example; an example is a batch of its copies."""
 
     def one(weights: Weights, *example: Tensor) -> Tensor:
-        return torch.func.functional_call(held, weights, example).sum()
+        losses: Tensor = torch.func.functional_call(held, weights, example)
+        return losses.sum()
 
     by_example = torch.func.vmap(torch.func.grad(one), in_dims=(None, *[0] * len(batch)), randomness="different")
     return torch.cat([g.flatten(1) for g in by_example(weights, *batch).values()], 1)

@@ -22,24 +22,23 @@ trained encoder (as DP-SYN does): `rounds` more crossings that have `share` of t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from sfumato.accounting.budget import Budget
 from sfumato.data.public import PublicImages
-from sfumato.engine import generator_dpsgd, label_histogram
-from sfumato.engine.dpsgd import DPSGDConfig
-from sfumato.engine.gradients.per_example import Loss
-from sfumato.engine.match import warm_cosine
-from sfumato.engine.public_pretrain import warm_start
-from sfumato.methods.base import Method
+from sfumato.engine import label_histogram
+from sfumato.engine.dpsgd import GRADIENT
+from sfumato.engine.generator_dpsgd import GeneratorDPSGD, seeded
+from sfumato.engine.public_pretrain import public_facts, public_pretrain
 from sfumato.methods.dpsgd import mixture
+from sfumato.methods.dpsgd.dpsgd_method import DPSGDMethod
+from sfumato.methods.settings import count, setting
 from sfumato.networks.generator import Generator
 from sfumato.networks.vae import VAE, VAEGenerator, surprise
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import BudgetShare, Plan
 from sfumato.record_rng import normal, record_keys
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
@@ -53,25 +52,19 @@ LIKELIHOODS = ("bernoulli", "gaussian")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPVAE(Method):
+class DPVAE(DPSGDMethod):
     """A differentially private conditional variational autoencoder."""
 
-    steps: int = 1000
-    batch: int = 1024  # expected; of a smaller set, a quarter
-    noise_multiplicity: int = 1  # latents drawn for a record a step
-    clip: float = 1.0  # C
-    learning_rate: float = 2e-3  # of Adam
-    ema_decay: float = 0.999
-    latent: int = 16
-    width: int = 32
-    likelihood: str = "bernoulli"  # or "gaussian"
-    noise: float = 0.3  # deviation of the Gaussian likelihood
-    beta: float = 1.0  # weight of the KL term; small ones go with a mixture
-    components: int = 0  # of a mixture for each class; 0: N(0, I)
-    rounds: int = 5  # of DP-EM
-    share: float = 0.1  # of the budget, in squared mu, for the mixture
-    bfloat16: bool = False
-    public_steps: int = 2000  # where public images are given
+    noise_multiplicity: int = count(1, "K, latents drawn for a record a step")
+    latent: int = count(16, "dimensions of the latent z")
+    width: int = count(32, "channels of encoder and decoder", low=8, multiple=8)
+    likelihood: str = setting("bernoulli", "of a pixel", choices=LIKELIHOODS)
+    noise: float = setting(0.3, "deviation of the Gaussian likelihood", above=0)
+    beta: float = setting(1.0, "weight of the KL term; small ones go with a mixture", low=0)
+    components: int = count(0, "of a mixture of latents for each class; 0: N(0, I)", low=0, high=1000)
+    rounds: int = count(5, "of DP-EM")
+    share: float = setting(0.1, "of the budget, in squared mu, for the mixture", above=0, below=1)
+    public_steps: int = count(2000, "ordinary steps on public images, where they are given", low=0)
 
     name: ClassVar[str] = "dp-vae"
     site: ClassVar[Site] = Site.B4
@@ -82,32 +75,11 @@ class DPVAE(Method):
     public_data: ClassVar[str] = "optional"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch", "noise_multiplicity", "latent", "width", "rounds"):
-            if not 1 <= getattr(self, name) <= 10_000_000:
-                raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
-        if self.likelihood not in LIKELIHOODS or self.width % 8 or not 0 <= self.components <= 1000:
-            raise ValueError(
-                f"Expected likelihood={' or likelihood='.join(LIKELIHOODS)}, width a multiple of 8, up to "
-                f"1000 components, found {self.likelihood}, {self.width}, {self.components}."
-            )
-        if not (0 < self.learning_rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.ema_decay < 1 and 0 < self.share < 1):
-            raise ValueError(
-                "Expected rate up to 1, clip above 0, average from 0 and share between 0 and 1, found "
-                f"{self.learning_rate}, {self.clip}, {self.ema_decay}, {self.share}."
-            )
-        if not (self.noise > 0 and self.beta >= 0 and self.public_steps >= 0):
-            raise ValueError("Expected noise above 0, beta and public_steps of at least 0.")
+    def shares(self, spec: DataSpec) -> dict[str, BudgetShare]:
+        return mixture.shares(self.rounds, self.share) if self.components else {}
 
-    def descent(self, spec: DataSpec) -> DPSGDConfig:
-        """Steps, batch and clip; a set smaller than four batches gives a quarter of its records."""
-        return DPSGDConfig(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
-
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        parts = mixture.crossings(self.rounds, self.share) if self.components else {}
-        return generator_dpsgd.plan(
-            self, self.descent(spec), spec, budget, deviations=DEVIATIONS, parts=parts, warm=self.public_steps
-        )
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        return super().facts(plan) | public_facts(self.public_steps)
 
     def small(self) -> DPVAE:
         """The same gradients of a small network."""
@@ -115,41 +87,43 @@ class DPVAE(Method):
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec = barrier.spec
+        K = self.noise_multiplicity
         weights = label_histogram.shares(self.labels, barrier, run)
-        net = generator_dpsgd.seeded(
-            run, lambda: VAE(VAEGenerator(spec.shape, spec.classes, self.latent, self.width, weights, self.components))
-        )
-        loss = self.loss()
-        warm_start(net, loss, public, spec, run, steps=self.public_steps, noise_multiplicity=self.noise_multiplicity)
-        made = generator_dpsgd.train(
-            net,
-            loss,
-            barrier,
+        sizes = (self.latent, self.width, weights, self.components)
+        net = seeded(run, lambda: VAE(VAEGenerator(spec.shape, spec.classes, *sizes)))
+        public_pretrain(net, self.loss, public, spec, run, steps=self.public_steps, noise_multiplicity=K)
+        dpsgd = self.dpsgd(spec)
+        sgd = GeneratorDPSGD(
+            net.decoder,
+            self.loss,
             run,
-            self.descent(spec),
+            spec,
+            dpsgd,
+            within=net,
             learning_rate=self.learning_rate,
             ema_decay=self.ema_decay,
-            pace=lambda t: warm_cosine(t, self.steps),
-            noise_multiplicity=self.noise_multiplicity,
+            noise_multiplicity=K,
             bfloat16=self.bfloat16,
-            generator=net.decoder,
         )
+        for _ in sgd.steps():
+            G = barrier.release(GRADIENT, sgd.query)  # the barrier
+            sgd.step(G / dpsgd.batch)
+            sgd.average()
+        decoder = sgd.finished()
         if self.components:
-            reach = 2 * self.latent**0.5  # codes of N(0, I) are rarely longer
-            codes = lambda images, labels: net.encoder(images, labels)[0] / reach  # noqa: E731
-            generator_dpsgd.place(
-                made, mixture.fit(codes, self.components, self.latent, self.rounds, barrier, run), reach
-            )
-        return made
+            reach: float = 2 * self.latent**0.5  # codes of N(0, I) are rarely longer
 
-    def loss(self) -> Loss:
-        """Minus the lower bound of each row's likelihood; `keys` are those of `chance.drawing`."""
+            def encode(images: Tensor, labels: Tensor) -> Tensor:
+                m: Tensor = net.encoder(images, labels)[0]
+                return m / reach
 
-        def elbo(net: nn.Module, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
-            mean, spread = net.encoder(images, labels)  # type: ignore[operator]
-            z = mean + torch.exp(spread / 2) * normal(record_keys(images, keys), (self.latent,))
-            logits = net.decoder.logits(z, labels)  # type: ignore[operator, union-attr]
-            kl = (mean.square() + spread.exp() - 1 - spread).sum(1) / 2
-            return surprise(logits, images, self.likelihood, self.noise) + self.beta * kl
+            mixture.place(decoder, mixture.fit(encode, self.components, self.latent, self.rounds, barrier, run), reach)
+        return decoder
 
-        return elbo
+    def loss(self, net: VAE, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
+        """Minus the lower bound of each row's likelihood."""
+        m, log_variance = net.encoder(images, labels)
+        z = m + torch.exp(log_variance / 2) * normal(record_keys(images, keys), (self.latent,))
+        logits = net.decoder.logits(z, labels)
+        kl: Tensor = (m.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
+        return surprise(logits, images, self.likelihood, self.noise) + self.beta * kl

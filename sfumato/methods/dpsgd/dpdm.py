@@ -1,15 +1,18 @@
 """DPDM: a diffusion model trained by DP-SGD (Dockhorn, Cao, Vahdat and Kreis, TMLR 2023). Site B4.
 
-    D(x; s, c)  the denoiser of Karras et al. (2022): x = y + s n, n ~ N(0, I); c the class; y the image in [-1, 1]
-    l_i         1/K sum_k lambda(s_k) || D(y_i + s_k n_k; s_k, c_i) - y_i ||^2,   ln s_k ~ N(level, width^2)  (eq. 7)
-                lambda(s) = (s^2 + d^2) / (s d)^2
-    released    G_t = sum over a Poisson sample of clip_C(gradient of l_i) + N(0, (z C)^2)                (Algorithm 1)
+    Algorithm 1, for t = 1, ..., T
+        B         ~ Poisson sample of the N records x_i in [-1, 1], each with probability |B| / N
+        l_i       = 1/K sum_k lambda(sigma_ik) || D(x_i + n_ik; sigma_ik, c_i) - x_i ||^2                    (eq. 7)
+                    ln sigma_ik ~ N(P_mean, P_std^2),  n_ik ~ N(0, sigma_ik^2 I)
+                    lambda(sigma) = (sigma^2 + sigma_data^2) / (sigma sigma_data)^2
+        G         = 1/|B| (sum over B of clip_C(gradient of l_i) + C z),  z ~ N(0, sigma_DP^2 I)      the crossing
+        theta     = theta - eta Adam(G)
 
-The K noise levels of a record (noise multiplicity) are averaged before clipping, so that a step is one event:
-Delta = C (add-remove), the Poisson pair of privacy.md 1.4 (replace-one). The levels of a record's copies lie in K
-equally likely slices of their law, which is the same law with less variance. Noise of a record is a function of the
-record, the step and the copy: it does not depend on who else is in the batch. Averaged weights, guidance and sampler
-are free post-processing.
+D is the denoiser of Karras et al. (2022), c_i the class, |B| the expected batch. The K noise levels of a record (noise
+multiplicity) are averaged before clipping, so that a step is one event: Delta = C (add-remove), the Poisson pair of
+privacy.md 1.4 (replace-one). The levels of a record's copies lie in K equally likely slices of their law, which is the
+same law with less variance. Noise of a record is a function of the record, the step and the copy: it does not depend on
+who else is in the batch. Averaged weights, guidance and sampler are free post-processing.
 
     >>> from sfumato import Budget, DataSpec
     >>> spec = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
@@ -20,25 +23,26 @@ are free post-processing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from sfumato.accounting.budget import Budget
 from sfumato.data.public import PublicImages
-from sfumato.engine import generator_dpsgd, label_histogram
-from sfumato.engine.dpsgd import DPSGDConfig
-from sfumato.engine.gradients.per_example import Loss
+from sfumato.engine import label_histogram
+from sfumato.engine.dpsgd import GRADIENT
+from sfumato.engine.generator_dpsgd import GeneratorDPSGD, seeded
 from sfumato.engine.match import warm_cosine
-from sfumato.engine.public_pretrain import warm_start
-from sfumato.methods.base import Method
-from sfumato.methods.dpsgd.embedding_pretrain import check_draft, draft, parts, told
+from sfumato.engine.public_pretrain import public_facts, public_pretrain
+from sfumato.methods.dpsgd.dpsgd_method import DPSGDMethod
+from sfumato.methods.dpsgd.embedding_pretrain import DEVIATION, embedding_images, embedding_shares
+from sfumato.methods.settings import count, setting
 from sfumato.networks.diffusion import SAMPLERS, DiffusionGenerator
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import BudgetShare, Plan
 from sfumato.record_rng import normal, record_keys, uniform
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
@@ -52,35 +56,33 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPDM(Method):
+class DPDM(DPSGDMethod):
     """A differentially private diffusion model."""
 
-    steps: int = 1000
-    batch: int = 4096  # expected; of a smaller set, a quarter
-    noise_multiplicity: int = 4  # K, noise levels of a record a step
-    clip: float = 1.0  # C
-    learning_rate: float = 1e-3  # of Adam
-    cosine: bool = True  # the rate falls to nothing; else it stays after its rise
-    ema_decay: float = 0.999  # decay of the averaged weights
-    level: float = -1.2  # mean of ln s
-    width_of_levels: float = 1.2  # and its deviation
-    spread: float = 0.5  # d, deviation of pixels, a public guess
-    drop: float = 0.0  # share of labels left out in training, for guidance
-    guidance: float = 1.0  # 1: none
-    sampler: str = "heun"  # or "churn"
-    sampler_steps: int = 18  # noise levels of the sampler
-    churn: float = 20.0
-    width: int = 32
-    depth: int = 3  # resolutions; widths double from one to the next
-    blocks: int = 1
-    attention: int = 1  # of the lowest resolutions
-    patch: int = 1  # pixels a side that become one position
-    bfloat16: bool = False
-    public_steps: int = 2000  # where public images are given
-    public_batch: int = 256  # images, each with all of its copies
-    draft: float = 0.0  # share of the budget for images that the network learns from first (`train.draft`)
-    draft_features: int = 10_000
-    draft_steps: int = 1000
+    batch: int = count(4096, "|B|, expected records of a step; of a smaller set, a quarter")
+    noise_multiplicity: int = count(4, "K, noise levels of a record a step")
+    learning_rate: float = setting(1e-3, "eta, of Adam", above=0, high=1)
+    cosine: bool = setting(True, "the learning rate falls to nothing; else it stays after its rise")
+    P_mean: float = setting(-1.2, "mean of ln sigma, the noise levels in training", above=-20, below=20)
+    P_std: float = setting(1.2, "deviation of ln sigma", above=0)
+    sigma_data: float = setting(0.5, "deviation of pixels in [-1, 1], a public guess", above=0)
+    drop: float = setting(0.0, "share of labels left out in training, for guidance", low=0, below=1)
+    guidance: float = setting(1.0, "of the sampler by labels; 1: none", low=0)
+    sampler: str = setting("heun", "of Karras et al.: algorithm 1 or 2", choices=SAMPLERS)
+    sampler_steps: int = count(18, "noise levels of the sampler", low=2, high=1000)
+    churn: float = setting(20.0, "S_churn, fresh noise of sampler=churn", low=0)
+    width: int = count(32, "channels at the highest resolution", low=8, multiple=8)
+    depth: int = count(3, "resolutions; widths double from one to the next", high=6)
+    blocks: int = count(1, "of a resolution")
+    attention: int = count(1, "of the lowest resolutions that have it", low=0)
+    patch: int = count(1, "pixels a side that become one position")
+    public_steps: int = count(2000, "ordinary steps on public images, where they are given", low=0)
+    public_batch: int = count(256, "images of such a step, each with all of its copies")
+    embedding_share: float = setting(
+        0.0, "share of the budget, in squared mu, for an embedding whose images come first", low=0, below=1
+    )
+    embedding_features: int = count(10_000, "random features of that embedding", low=2, multiple=2)
+    embedding_steps: int = count(1000, "steps of the generator that is fitted to it")
 
     name: ClassVar[str] = "dpdm"
     site: ClassVar[Site] = Site.B4
@@ -92,124 +94,96 @@ class DPDM(Method):
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     audit_side: ClassVar[int] = 8
 
-    def __post_init__(self) -> None:
-        counts = (
-            "steps",
-            "batch",
-            "noise_multiplicity",
-            "width",
-            "depth",
-            "blocks",
-            "patch",
-            "sampler_steps",
-            "public_batch",
-            "draft_features",
-            "draft_steps",
-        )
-        for name in counts:
-            if not 1 <= getattr(self, name) <= 10_000_000:
-                raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
-        if self.sampler not in SAMPLERS or self.width % 8 or not 2 <= self.sampler_steps <= 1000 or self.depth > 6:
-            raise ValueError(
-                f"Expected sampler={' or sampler='.join(SAMPLERS)}, width a multiple of 8, 2 to 1000 "
-                f"evaluations and depth up to 6, found {self.sampler}, {self.width}, {self.sampler_steps}, "
-                f"{self.depth}."
-            )
-        if not (0 < self.learning_rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.ema_decay < 1 and 0 <= self.drop < 1):
-            raise ValueError(
-                "Expected rate up to 1, clip above 0, average and drop from 0 to below 1, found "
-                f"{self.learning_rate}, {self.clip}, {self.ema_decay}, {self.drop}."
-            )
-        if not (self.width_of_levels > 0 and self.spread > 0 and self.public_steps >= 0 and abs(self.level) < 20):
-            raise ValueError("Expected width_of_levels and spread above 0, public_steps from 0, level within 20.")
-        check_draft(self)
+    def contradictions(self) -> Iterator[str]:
         if self.guidance != 1 and not self.drop:
-            raise ValueError("Expected drop above 0 with guidance: a network that never goes without labels has none.")
+            # A network that never goes without labels cannot be guided by them.
+            yield f"Expected drop above 0 for guidance={self.guidance}, found drop=0."
+        if self.embedding_share and not self.public_steps:
+            yield f"Expected public_steps above 0 for embedding_share={self.embedding_share}, found public_steps=0."
 
-    def descent(self, spec: DataSpec) -> DPSGDConfig:
-        """Steps, batch and clip; a set smaller than four batches gives a quarter of its records."""
-        return DPSGDConfig(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
+    def shares(self, spec: DataSpec) -> dict[str, BudgetShare]:
+        return embedding_shares(self.embedding_share)
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return generator_dpsgd.plan(
-            self,
-            self.descent(spec),
-            spec,
-            budget,
-            deviations=DEVIATIONS + told(self.draft),
-            parts=parts(self.draft),
-            warm=self.public_steps,
-        )
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        return super().facts(plan) | public_facts(self.public_steps)
+
+    def stated_deviations(self) -> tuple[str, ...]:
+        return (*self.deviations, DEVIATION) if self.embedding_share else self.deviations
 
     def small(self) -> DPDM:
         """The same gradients of a small network."""
         few = self.at_most(width=8, depth=2, blocks=1, attention=1, sampler_steps=2, noise_multiplicity=2)
-        return few.at_most(public_steps=2, public_batch=4, draft_features=20, draft_steps=2)
+        return few.at_most(public_steps=2, public_batch=4, embedding_features=20, embedding_steps=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec = barrier.spec
+        K = self.noise_multiplicity
         weights = label_histogram.shares(self.labels, barrier, run)
-        net = generator_dpsgd.seeded(
-            run,
-            lambda: DiffusionGenerator(
-                spec.shape,
-                spec.classes,
-                weights,
-                self.width,
-                [2**i for i in range(self.depth)],
-                self.blocks,
-                self.attention,
-                self.patch,
-                self.sampler,
-                self.sampler_steps,
-                self.guidance,
-                self.churn,
-                spread=self.spread,
-                bfloat16=self.bfloat16,
-            ),
-        )
-        loss = self.loss()
-        warm = [] if public is None else [public]
-        if self.draft:
-            warm.append(draft(self, barrier, run))  # the barrier
-        for images in warm:
-            warm_start(
-                net,
-                loss,
+        D = seeded(run, lambda: self.denoiser(spec, weights))
+        first = [] if public is None else [public]
+        if self.embedding_share:
+            first.append(embedding_images(self, barrier, run))  # the barrier: one release of DP-MERF
+        for images in first:
+            public_pretrain(
+                D,
+                self.loss,
                 images,
                 spec,
                 run,
                 steps=self.public_steps,
                 batch=self.public_batch,
-                noise_multiplicity=self.noise_multiplicity,
+                noise_multiplicity=K,
                 bfloat16=self.bfloat16,
             )
-        pace = lambda t: warm_cosine(t, self.steps) if self.cosine else min(1.0, 20 * (t + 1) / self.steps)  # noqa: E731
-        return generator_dpsgd.train(
-            net,
-            loss,
-            barrier,
+        dpsgd = self.dpsgd(spec)
+        sgd = GeneratorDPSGD(
+            D,
+            self.loss,
             run,
-            self.descent(spec),
+            spec,
+            dpsgd,
             learning_rate=self.learning_rate,
             ema_decay=self.ema_decay,
-            pace=pace,
-            noise_multiplicity=self.noise_multiplicity,
+            pace=self.pace,
+            noise_multiplicity=K,
             bfloat16=self.bfloat16,
         )
+        for _ in sgd.steps():  # t = 1, ..., T
+            G = barrier.release(GRADIENT, sgd.query)  # the barrier: sum over B of clip_C(gradient of l_i) + C z
+            sgd.step(G / dpsgd.batch)  # theta - eta Adam(G)
+            sgd.average()  # EMA of theta
+        return sgd.finished()
 
-    def loss(self) -> Loss:
-        """The denoising loss of each row; `keys` and `copy` are those of `chance.drawing`."""
+    def pace(self, t: int) -> float:
+        """The factor on eta at a step: up over the first twentieth, then down along a cosine where wanted."""
+        return warm_cosine(t, self.steps) if self.cosine else min(1.0, 20 * (t + 1) / self.steps)
 
-        def denoising(net: nn.Module, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
-            own = record_keys(images, keys)
-            d = self.spread
-            slice_ = (copy + uniform(own, ())) / self.noise_multiplicity
-            s = (self.level + self.width_of_levels * torch.special.ndtri(slice_.clamp(1e-6, 1 - 1e-6))).exp()
-            y = images * 2 - 1
-            seen = labels.where(uniform(own, (), 1) >= self.drop, -1)
-            noisy = y + s[:, None, None, None] * normal(own, images.shape[1:], 2)
-            away = net.denoise(noisy, s, seen) - y  # type: ignore[operator]
-            return away.square().sum((1, 2, 3)) * (s.square() + d * d) / (s * d).square()
+    def loss(self, net: DiffusionGenerator, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
+        """lambda(sigma) || D(x + n; sigma, c) - x ||^2 of each row, a record at one of its K noise levels."""
+        own = record_keys(images, keys)
+        slice_ = (copy + uniform(own, ())) / self.noise_multiplicity
+        sigma: Tensor = (self.P_mean + self.P_std * torch.special.ndtri(slice_.clamp(1e-6, 1 - 1e-6))).exp()
+        x = images * 2 - 1
+        c = labels.where(uniform(own, (), 1) >= self.drop, -1)
+        n = sigma[:, None, None, None] * normal(own, images.shape[1:], 2)
+        away = net.denoise(x + n, sigma, c) - x
+        return away.square().sum((1, 2, 3)) * (sigma.square() + self.sigma_data**2) / (sigma * self.sigma_data).square()
 
-        return denoising
+    def denoiser(self, spec: DataSpec, weights: list[float] | None) -> DiffusionGenerator:
+        """The network before its first step."""
+        return DiffusionGenerator(
+            spec.shape,
+            spec.classes,
+            weights,
+            width=self.width,
+            multipliers=[2**i for i in range(self.depth)],
+            blocks=self.blocks,
+            attention=self.attention,
+            patch=self.patch,
+            sampler=self.sampler,
+            sampler_steps=self.sampler_steps,
+            guidance=self.guidance,
+            churn=self.churn,
+            sigma_data=self.sigma_data,
+            bfloat16=self.bfloat16,
+        )

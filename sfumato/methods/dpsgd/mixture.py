@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from sfumato.engine.generator_dpsgd import BudgetShare
 from sfumato.methods.dpsgd.scatter_matrix import STATISTICS, statistics
+from sfumato.networks.generator import Generator
+from sfumato.privacy.plan import BudgetShare
 
 if TYPE_CHECKING:
     from sfumato.privacy.barrier import Barrier
@@ -24,7 +25,7 @@ Mixture = tuple[Tensor, Tensor, Tensor]  # shares (classes, M), means and deviat
 LEAST = 1e-3  # share of a component, and deviation, relative to the unit ball
 
 
-def crossings(rounds: int, share: float) -> dict[str, BudgetShare]:
+def shares(rounds: int, share: float) -> dict[str, BudgetShare]:
     """One crossing a round; together they have `share` of the budget."""
     return {name(i): BudgetShare(STATISTICS, share / rounds) for i in range(rounds)}
 
@@ -42,7 +43,11 @@ def fit(
     classes = len(barrier.spec.classes)
     now = first(classes, components, latent, run)
     for i in range(rounds):
-        now = updated(run.once(name(i), lambda i=i, now=now: barrier.release(name(i), query, *now)), now)  # the barrier
+
+        def released(i: int = i, now: Mixture = now) -> Tensor:
+            return barrier.release(name(i), query, *now)  # the barrier
+
+        now = updated(run.once(name(i), released), now)
     return now
 
 
@@ -55,10 +60,18 @@ def first(classes: int, components: int, latent: int, run: Run) -> Mixture:
 
 def updated(noisy: Tensor, before: Mixture) -> Mixture:
     """The M step; a component that noise left with less than one record stays where it was."""
-    counts, sums, squares = noisy[:, :, 0], *noisy[:, :, 1:].chunk(2, 2)
+    counts = noisy[:, :, 0]
+    sums, squares = noisy[:, :, 1:].chunk(2, 2)
     alive = (counts >= 1)[:, :, None]
     size = counts.clamp(min=1)[:, :, None]
     means = torch.where(alive, (sums / size).clamp(-1, 1), before[1])
     variances = torch.where(alive, (squares / size - means.square()).clamp(LEAST**2, 1), before[2].square())
     shares = counts.clamp(min=0) + LEAST * counts.clamp(min=0).sum(1, keepdim=True) + 1e-6
     return shares / shares.sum(1, keepdim=True), means, variances.sqrt()
+
+
+@torch.no_grad()
+def place(net: Generator, mixture: Mixture, reach: float) -> None:
+    """Give a decoder its mixture, which was found for codes divided by `reach`."""
+    for name, value, scale in zip(("shares", "means", "deviations"), mixture, (1.0, reach, reach), strict=True):
+        net.get_buffer(name).copy_(value * scale)

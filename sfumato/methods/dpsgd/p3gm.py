@@ -19,30 +19,33 @@ have the public shares `to_mean`, `to_scatter`, `to_mixture` of the budget, coun
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from sfumato.accounting.budget import Budget
 from sfumato.data.public import PublicImages
-from sfumato.engine import generator_dpsgd, label_histogram
-from sfumato.engine.dpsgd import DPSGDConfig
-from sfumato.engine.generator_dpsgd import BudgetShare
-from sfumato.engine.match import warm_cosine
-from sfumato.methods.base import Method
+from sfumato.engine import label_histogram
+from sfumato.engine.dpsgd import GRADIENT
+from sfumato.engine.generator_dpsgd import GeneratorDPSGD, seeded
 from sfumato.methods.dpsgd import mixture
+from sfumato.methods.dpsgd.dpsgd_method import DPSGDMethod
 from sfumato.methods.dpsgd.scatter_matrix import Scatter, matrix_of
+from sfumato.methods.settings import count, setting
 from sfumato.networks.generator import Generator
 from sfumato.networks.vae import VAEGenerator, Whitened, surprise
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import BudgetShare
 from sfumato.record_rng import normal, record_keys
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
+MEAN = "mean"
+SCATTER = "scatter"
+MOST = 0.95  # of the budget that may go elsewhere than to gradients
 REASON = (
     "unsound as run by the official code: it centres with the exact mean and keeps that in the model, and its "
     "DP-EM is charged for other statistics than it uses; this is Renyi DP of what is released here"
@@ -56,25 +59,19 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class P3GM(Method):
+class P3GM(DPSGDMethod):
     """Private PCA, a private mixture of its codes for each class, and a decoder trained by DP-SGD."""
 
-    steps: int = 1000
-    batch: int = 1024  # expected; of a smaller set, a quarter
-    clip: float = 1.0  # C_g
-    learning_rate: float = 2e-3  # of Adam
-    ema_decay: float = 0.999
-    latent: int = 16
-    width: int = 32
-    likelihood: str = "bernoulli"  # or "gaussian"
-    noise: float = 0.3  # deviation of the Gaussian likelihood
-    reach: float = 0.35  # R and C over sqrt(pixels): root mean square of a record's pixels
-    components: int = 3
-    rounds: int = 5  # of DP-EM
-    to_mean: float = 0.02
-    to_scatter: float = 0.2
-    to_mixture: float = 0.08
-    bfloat16: bool = False
+    latent: int = count(16, "leading components of the PCA, dimensions of the latent z")
+    width: int = count(32, "channels of the decoder", low=8, multiple=8)
+    likelihood: str = setting("bernoulli", "of a pixel", choices=("bernoulli", "gaussian"))
+    noise: float = setting(0.3, "deviation of the Gaussian likelihood", above=0)
+    reach: float = setting(0.35, "R and C over sqrt(pixels): root mean square of a record's pixels", above=0, high=1)
+    components: int = count(3, "of the mixture of latents for each class")
+    rounds: int = count(5, "of DP-EM")
+    to_mean: float = setting(0.02, "share of the budget, in squared mu, for the mean", above=0, high=MOST)
+    to_scatter: float = setting(0.2, "share of the budget for the scatter matrix", above=0, high=MOST)
+    to_mixture: float = setting(0.08, "share of the budget for the mixture", above=0, high=MOST)
 
     name: ClassVar[str] = "p3gm"
     site: ClassVar[Site] = Site.B4
@@ -84,31 +81,12 @@ class P3GM(Method):
     axes: ClassVar[tuple[str, str, str, str]] = ("explicit", "learnable", "point-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch", "latent", "width", "components", "rounds"):
-            if not 1 <= getattr(self, name) <= 10_000_000:
-                raise ValueError(f"Expected {name} from 1 to ten million, found {name}={getattr(self, name)}.")
-        if self.likelihood not in ("bernoulli", "gaussian") or self.width % 8 or self.noise <= 0:
-            raise ValueError(
-                "Expected likelihood=bernoulli or likelihood=gaussian, width a multiple of 8 and noise > 0"
-                f", found {self.likelihood}, {self.width}, {self.noise}."
-            )
-        if not (
-            0 < self.learning_rate <= 1 and 0 < self.clip < 1e6 and 0 <= self.ema_decay < 1 and 0 < self.reach <= 1
-        ):
-            raise ValueError(
-                "Expected rate and reach up to 1, clip above 0 and average from 0 to below 1, found "
-                f"{self.learning_rate}, {self.reach}, {self.clip}, {self.ema_decay}."
-            )
-        shares = (self.to_mean, self.to_scatter, self.to_mixture)
-        if min(shares) <= 0 or sum(shares) > 0.95:
-            raise ValueError(
-                f"Expected to_mean, to_scatter and to_mixture above 0 and up to 0.95 in all, found {shares}."
-            )
+    reason: ClassVar[str] = REASON
 
-    def descent(self, spec: DataSpec) -> DPSGDConfig:
-        """Steps, batch and clip; a set smaller than four batches gives a quarter of its records."""
-        return DPSGDConfig(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
+    def contradictions(self) -> Iterator[str]:
+        shares = (self.to_mean, self.to_scatter, self.to_mixture)
+        if sum(shares) > MOST:
+            yield f"Expected to_mean, to_scatter and to_mixture up to {MOST} in all, found {shares}."
 
     def queries(self, spec: DataSpec) -> tuple[BoundedSum, Scatter]:
         """Of the mean and of the scatter matrix."""
@@ -116,53 +94,58 @@ class P3GM(Method):
         mean = BoundedSum(lambda images, labels: images.flatten(1), Bound(reach), (spec.pixels,))
         return mean, Scatter(spec.pixels, reach)
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
+    def shares(self, spec: DataSpec) -> dict[str, BudgetShare]:
         mean, scatter = self.queries(spec)
-        parts = mixture.crossings(self.rounds, self.to_mixture)
-        parts |= {"mean": BudgetShare(mean.bound, self.to_mean), "scatter": BudgetShare(scatter.bound, self.to_scatter)}
-        return generator_dpsgd.plan(
-            self, self.descent(spec), spec, budget, deviations=DEVIATIONS, parts=parts, reason=REASON
-        )
+        own = {MEAN: BudgetShare(mean.bound, self.to_mean), SCATTER: BudgetShare(scatter.bound, self.to_scatter)}
+        return mixture.shares(self.rounds, self.to_mixture) | own
 
     def small(self) -> P3GM:
         """The same gradients of a small network."""
         return self.at_most(width=8, latent=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        spec, (first, second) = barrier.spec, self.queries(barrier.spec)
+        spec = barrier.spec
+        n = spec.records
+        mean, scatter = self.queries(spec)
         weights = label_histogram.shares(self.labels, barrier, run)
-        mean = run.once("mean", lambda: barrier.release("mean", first)) / spec.records  # the barrier
-        triangle = run.once("scatter", lambda: barrier.release("scatter", second, mean))  # and here
-        values, vectors = torch.linalg.eigh(matrix_of(triangle, spec.pixels).cpu() / spec.records)
+        m = run.once(MEAN, lambda: barrier.release(MEAN, mean)) / n  # the barrier
+        S = run.once(SCATTER, lambda: barrier.release(SCATTER, scatter, m))  # the barrier
+        eigenvalues, V = torch.linalg.eigh(matrix_of(S, spec.pixels).cpu() / n)
         latent = min(self.latent, spec.pixels)
         # Pixels are in [0, 1], so that their scatter is at most their number; noise may say otherwise.
-        spread = values[-latent:].clamp(1e-4, spec.pixels).sqrt()
-        decoder = generator_dpsgd.seeded(
-            run, lambda: VAEGenerator(spec.shape, spec.classes, latent, self.width, weights, self.components)
-        )
-        net = generator_dpsgd.seeded(run, lambda: Whitened(decoder, mean.cpu(), vectors[:, -latent:] / spread))
-        reach = 2 * latent**0.5  # white codes are rarely longer
-        codes = lambda images, labels: net.code(images).double() / reach  # noqa: E731
-        generator_dpsgd.place(decoder, mixture.fit(codes, self.components, latent, self.rounds, barrier, run), reach)
-        return generator_dpsgd.train(
-            net,
+        deviations = eigenvalues[-latent:].clamp(1e-4, spec.pixels).sqrt()
+        sizes = (latent, self.width, weights, self.components)
+        decoder = seeded(run, lambda: VAEGenerator(spec.shape, spec.classes, *sizes))
+        net = seeded(run, lambda: Whitened(decoder, m.cpu(), V[:, -latent:] / deviations))
+        reach: float = 2 * latent**0.5  # white codes are rarely longer
+
+        def encode(images: Tensor, labels: Tensor) -> Tensor:
+            return net.code(images).double() / reach
+
+        mixture.place(decoder, mixture.fit(encode, self.components, latent, self.rounds, barrier, run), reach)
+        dpsgd = self.dpsgd(spec)
+        sgd = GeneratorDPSGD(
+            decoder,
             self.loss,
-            barrier,
             run,
-            self.descent(spec),
+            spec,
+            dpsgd,
+            within=net,
             learning_rate=self.learning_rate,
             ema_decay=self.ema_decay,
-            pace=lambda t: warm_cosine(t, self.steps),
             bfloat16=self.bfloat16,
-            generator=decoder,
         )
+        for _ in sgd.steps():
+            G = barrier.release(GRADIENT, sgd.query)  # the barrier
+            sgd.step(G / dpsgd.batch)
+            sgd.average()
+        return sgd.finished()
 
-    def loss(self, net: nn.Module, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
+    def loss(self, net: Whitened, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
         """Minus the lower bound of each row's likelihood, with one draw of its latent."""
-        code, log_variance = net(images)
-        noise = normal(record_keys(images, keys), code.shape[1:])
-        z = code + torch.exp(log_variance / 2) * noise
-        log_q = -(noise.square() + log_variance + math.log(2 * math.pi)).sum(1) / 2
-        logits = net.decoder.logits(z, labels)  # type: ignore[operator, union-attr]
-        prior = net.decoder.log_prior(z, labels)  # type: ignore[operator, union-attr]
-        return surprise(logits, images, self.likelihood, self.noise) + log_q - prior
+        u, log_variance = net(images)
+        noise = normal(record_keys(images, keys), u.shape[1:])
+        z = u + torch.exp(log_variance / 2) * noise
+        log_q: Tensor = -(noise.square() + log_variance + math.log(2 * math.pi)).sum(1) / 2
+        logits = net.decoder.logits(z, labels)
+        return surprise(logits, images, self.likelihood, self.noise) + log_q - net.decoder.log_prior(z, labels)

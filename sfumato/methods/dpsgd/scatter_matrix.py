@@ -7,6 +7,7 @@ statistics  sum of (r, r z, r z^2) over components, with ||z|| <= 1 and sum r = 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -46,15 +47,15 @@ class Scatter:
         """Shape of the released value; public."""
         return self.shape
 
-    def total(self, images: Tensor, labels: Tensor, mean: Tensor, *public: Any, there: Tensor | None = None) -> Tensor:
-        """The sum over a batch, in float64."""
-        x = self._centred(images, mean)
+    def total(self, images: Tensor, labels: Tensor, *public: Any, there: Tensor | None = None) -> Tensor:
+        """The sum over a batch, in float64; `public` is the mean."""
+        x = self._centred(images, *public)
         x = x if there is None else x * there[:, None]
         return self._triangle(x.T @ x)
 
-    def rows(self, images: Tensor, labels: Tensor, mean: Tensor, *public: Any) -> Tensor:
+    def rows(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
         """Each record's own."""
-        x = self._centred(images, mean)
+        x = self._centred(images, *public)
         return self._triangle(x[:, :, None] * x[:, None])
 
     def _centred(self, images: Tensor, mean: Tensor) -> Tensor:
@@ -77,12 +78,12 @@ def matrix_of(triangle: Tensor, pixels: int) -> Tensor:
 def shortened(x: Tensor, reach: float) -> Tensor:
     """Rows brought to length `reach` where they are longer; rows that are no numbers count as zero."""
     x = x.where(x.isfinite().all(1, keepdim=True), 0)
-    length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    length: Tensor = torch.linalg.vector_norm(x, dim=1, keepdim=True)
     # A part in 2^40 less, so that no rounding ends above.
     return x * (reach * (1 - 2.0**-40) / length.clamp(min=reach))
 
 
-def statistics(encode: Any, components: int, latent: int) -> BoundedSum:
+def statistics(encode: Callable[[Tensor, Tensor], Tensor], components: int, latent: int) -> BoundedSum:
     """The E step of each record, by class: `encode(images, labels)` -> (n, latent), shortened to length 1.
 
     Asked with the present shares (classes, components), means and deviations (classes, components, latent), public.

@@ -31,7 +31,7 @@ from sfumato.engine import label_histogram
 from sfumato.engine.adversarial import Players, Turns
 from sfumato.engine.dpsgd import DPSGDConfig
 from sfumato.engine.gan_losses import OBJECTIVES
-from sfumato.engine.generator_dpsgd import BudgetShare, seeded
+from sfumato.engine.generator_dpsgd import seeded
 from sfumato.engine.public_pretrain import known
 from sfumato.errors import InputError
 from sfumato.methods.base import Method
@@ -41,7 +41,7 @@ from sfumato.networks import kind_of
 from sfumato.networks.critic import ConvCritic
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.plan import Plan, within
+from sfumato.privacy.plan import BudgetShare, Plan, within
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site

@@ -296,7 +296,7 @@ GENERATOR = {
         "churn": float,
         "lowest": float,
         "highest": float,
-        "spread": float,
+        "sigma_data": float,
         "bfloat16": bool,
     },
 }

@@ -15,9 +15,10 @@ from sfumato.audit.gallery.engine import Untried
 from sfumato.audit.games.whole_plan_game import canary
 from sfumato.audit.recording.gradients import gradient_subject, jacobian, loud_subject
 from sfumato.audit.recording.recording_barrier import learn, made_up
-from sfumato.engine.dpsgd import DPSGDConfig, descend, release_into
-from sfumato.engine.gradients.clipping import Automatic, Flat, TopK
-from sfumato.engine.gradients.per_example import per_example
+from sfumato.engine.dpsgd import DPSGD, DPSGDConfig
+from sfumato.engine.gradients.clipping import Automatic, Flat
+from sfumato.engine.gradients.per_example import assign, per_example
+from sfumato.engine.gradients.topk import TopK
 from sfumato.networks import ConvGenerator
 from sfumato.privacy.mechanisms import Gaussian
 from sfumato.record_rng import drawing, normal, record_keys
@@ -51,11 +52,11 @@ class Painter(Method):
     name: ClassVar[str] = "painter"
 
     @property
-    def descent(self):
+    def config(self):
         return DPSGDConfig(6, self.batch, Unclipped(1.0) if self.wrong == "not clipped" else self.clip)
 
     def crossings(self, spec, z):
-        return {"gradient": self.descent.crossing(spec, z)}
+        return {"gradient": self.config.crossing(spec, z)}
 
     def plan(self, spec, budget):
         plan = super().plan(spec, budget)
@@ -83,12 +84,12 @@ class Painter(Method):
                 kept.append(images.mean())
             return (net(z, labels) - images + around).flatten(1).square().sum(1)
 
-        query = self.descent.query(net, loss, noise_multiplicity=self.noise_multiplicity, draw=latents)
+        query = self.config.query(net, loss, noise_multiplicity=self.noise_multiplicity, draw=latents)
         if self.wrong in ("mixes", "remembers"):
             query = replace(query, _chosen=Untried())
         optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
         for _ in run.steps(6, net=net):
-            release_into(net, barrier, query, self.descent)
+            assign(net, barrier.release("gradient", query) / self.batch)
             optimiser.step()
         if self.wrong == "shares its randomness":
             net.start.bias.data.add_(torch.randn(1, generator=random))
@@ -213,8 +214,9 @@ class Descending(Painter):
             return (net(normal(record_keys(images, keys), (4,)), labels) - images).flatten(1).square().sum(1)
 
         draw = drawing(run.generator)
-        for _ in descend(net, loss, barrier, run, self.descent, torch.optim.Adam(net.parameters()), draw=draw):
-            pass
+        sgd = DPSGD(net, loss, run, self.config, torch.optim.Adam(net.parameters()), draw=draw)
+        for _ in sgd.steps():
+            sgd.step(barrier.release("gradient", sgd.query) / self.batch)
         return net
 
 

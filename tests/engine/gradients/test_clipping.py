@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from sfumato.accounting.budget import Relation
-from sfumato.engine.gradients.clipping import Automatic, Flat, PerLayer, QuantileClip, TopK
+from sfumato.engine.gradients.clipping import Automatic, Flat, PerLayer, QuantileClip
+from sfumato.engine.gradients.topk import TopK
 
 
 def rows(count: int = 2000, width: int = 7) -> torch.Tensor:

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sfumato.engine.gradients import per_example as engine
-from sfumato.engine.gradients.clipping import Automatic, Flat, PerLayer, QuantileClip, TopK
+from sfumato.engine.gradients.clipping import Automatic, Flat, PerLayer, QuantileClip
 from sfumato.engine.gradients.per_example import assign, per_example, slack
+from sfumato.engine.gradients.topk import TopK
 from sfumato.errors import InputError
 from sfumato.privacy.bounds import BoundedSum, IntegerBound
 

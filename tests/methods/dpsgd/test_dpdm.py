@@ -11,9 +11,10 @@ import torch
 from sfumato import DPDM, Budget, DataSpec, InputError, Relation, Run, load
 from sfumato.data.labels import LabelPrior
 from sfumato.data.public import PublicImages
+from sfumato.engine.generator_dpsgd import GeneratorDPSGD
 from sfumato.engine.gradients.per_example import per_example
-from sfumato.engine.public_pretrain import known, warm_start
-from sfumato.methods.dpsgd.embedding_pretrain import DEVIATION, PROVENANCE, draft
+from sfumato.engine.public_pretrain import known, public_pretrain
+from sfumato.methods.dpsgd.embedding_pretrain import DEVIATION, PROVENANCE, embedding_images
 from sfumato.networks.diffusion import DiffusionGenerator
 from sfumato.record_rng import drawing, normal, record_keys, uniform
 from sfumato.types import Images
@@ -46,9 +47,9 @@ def test_the_noise_of_a_plan(epsilon, steps, noise):
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-def test_a_draft_takes_its_share_of_the_budget(relation):
+def test_an_embedding_takes_its_share_of_the_budget(relation):
     budget = Budget(1.0, relation=relation)
-    plain, half = (DPDM(steps=1000, draft=share).plan(MNIST, budget) for share in (0.0, 0.5))
+    plain, half = (DPDM(steps=1000, embedding_share=share).plan(MNIST, budget) for share in (0.0, 0.5))
     assert set(plain.crossings) == {"gradient"} and set(half.crossings) == {"embedding", "gradient"}
     assert half.crossings["embedding"].times == 1 and half.epsilon() <= 1.0
     assert set(half.deviations) - set(plain.deviations) == {DEVIATION}
@@ -56,26 +57,32 @@ def test_a_draft_takes_its_share_of_the_budget(relation):
     assert half.facts["noise"] == pytest.approx(math.sqrt(2) * plain.facts["noise"], rel=0.05)
 
 
-def test_a_draft_is_released_once_and_is_the_same_each_time():
+def test_an_embedding_is_released_once_and_its_images_are_the_same_each_time():
     from sfumato.privacy.barrier import Barrier
     from sfumato.privacy.odometer import Odometer
 
     data = load(halves())
-    method = DPDM(**TINY, steps=1, draft=0.5, draft_features=40, draft_steps=3)
+    method = DPDM(**TINY, steps=1, embedding_share=0.5, embedding_features=40, embedding_steps=3)
     barrier = Barrier(data, data.spec, Odometer(method.plan(data.spec, Budget(5.0))))
     run = Run(device="cpu")
-    first = draft(method, barrier, run)
-    again = draft(method, barrier, run)
+    first = embedding_images(method, barrier, run)
+    again = embedding_images(method, barrier, run)
     assert first.provenance == PROVENANCE and first.images.classes == data.spec.classes
     assert np.array_equal(first.images.pixels, again.images.pixels)
     assert barrier.used["embedding"] == 1
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"draft": 1.0}, {"draft": -0.1}, {"draft": 0.1, "draft_features": 3}, {"draft": 0.1, "public_steps": 0}]
+    "wrong",
+    [
+        {"embedding_share": 1.0},
+        {"embedding_share": -0.1},
+        {"embedding_features": 3},
+        {"embedding_share": 0.1, "public_steps": 0},
+    ],
 )
-def test_drafts_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(ValueError, match="Expected (draft|public_steps)"):
+def test_embeddings_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ValueError, match=f"Expected {list(wrong)[-1]} "):
         DPDM(**wrong)
 
 
@@ -97,7 +104,7 @@ def test_a_small_set_gives_a_quarter_of_itself_and_a_warning():
 
 
 def test_the_loss_is_the_weighted_square_of_karras():
-    method, net = DPDM(**TINY, level=-1.0, width_of_levels=0.8), network()
+    method, net = DPDM(**TINY, P_mean=-1.0, P_std=0.8), network()
     images, labels = torch.rand(6, 1, 8, 8), torch.arange(6) % 3
     keys, copy = draw()(6)
     own = record_keys(images, keys)
@@ -106,7 +113,7 @@ def test_the_loss_is_the_weighted_square_of_karras():
     clean = images * 2 - 1
     found = net.denoise(clean + sigma[:, None, None, None] * normal(own, (1, 8, 8), 2), sigma, labels)
     exact = (sigma**2 + 0.25) / (0.5 * sigma) ** 2 * (found - clean).square().sum((1, 2, 3))
-    assert torch.allclose(method.loss()(net, images, labels, keys, copy), exact, rtol=1e-3)
+    assert torch.allclose(method.loss(net, images, labels, keys, copy), exact, rtol=1e-3)
 
 
 def test_levels_of_copies_lie_in_slices_of_their_law():
@@ -118,7 +125,7 @@ def test_levels_of_copies_lie_in_slices_of_their_law():
             return x
 
     keys, copy = draw(noise_multiplicity=4)(4000)
-    DPDM(noise_multiplicity=4).loss()(
+    DPDM(noise_multiplicity=4).loss(
         Spy(), torch.rand(1000, 1, 4, 4).repeat_interleave(4, 0), torch.zeros(4000).long(), keys, copy
     )
     found = levels[0].view(1000, 4)
@@ -128,7 +135,7 @@ def test_levels_of_copies_lie_in_slices_of_their_law():
 
 def test_gradients_go_the_fast_way_and_neighbours_move_the_sum_by_the_clip_at_most():
     net, method = network(), DPDM(**TINY, drop=0.3, guidance=1.5)
-    query = per_example(net, method.loss(), 0.7, batch=6, noise_multiplicity=2, draw=draw())
+    query = per_example(net, method.loss, 0.7, batch=6, noise_multiplicity=2, draw=draw())
     images, labels = torch.rand(6, 1, 8, 8), torch.arange(6) % 3
     whole = query.total(images, labels)
     assert list(query._chosen.values()) == ["ghost"]
@@ -153,7 +160,7 @@ def test_labels_are_left_out_as_often_as_asked():
             return x
 
     keys, copy = draw(noise_multiplicity=1)(2000)
-    DPDM(noise_multiplicity=1, drop=0.25).loss()(Spy(), torch.rand(2000, 1, 4, 4), torch.ones(2000).long(), keys, copy)
+    DPDM(noise_multiplicity=1, drop=0.25).loss(Spy(), torch.rand(2000, 1, 4, 4), torch.ones(2000).long(), keys, copy)
     assert (seen[0] == -1).float().mean().item() == pytest.approx(0.25, abs=0.03) and set(seen[0].tolist()) == {-1, 1}
 
 
@@ -179,7 +186,7 @@ def public_images(classes=("0", "1"), size=8):
     return PublicImages(Images(images[:, None], labels, classes), "made up")
 
 
-def test_a_warm_start_uses_labels_only_where_classes_agree():
+def test_pre_training_uses_labels_only_where_classes_agree():
     spec = DataSpec("arrays", 60, (1, 8, 8), ("0", "1"))
     assert known(public_images(), spec)[1].tolist() == [0, 1] * 20
     assert set(known(public_images(("cat", "dog")), spec)[1].tolist()) == {-1}
@@ -187,16 +194,16 @@ def test_a_warm_start_uses_labels_only_where_classes_agree():
         known(public_images(size=6), spec)
 
 
-def test_a_warm_start_is_ordinary_and_repeatable():
+def test_pre_training_is_ordinary_and_repeatable():
     spec, method = DataSpec("arrays", 60, (1, 8, 8), ("0", "1")), DPDM(**TINY)
 
     def start(steps, public):
         net = network(("0", "1"))
-        warm_start(net, method.loss(), public, spec, Run(device="cpu"), steps=steps, batch=8)
+        public_pretrain(net, method.loss, public, spec, Run(device="cpu"), steps=steps, batch=8)
         keys, copy = draw(5)(40)
         images, labels = (torch.from_numpy(a) for a in halves(40))
         with torch.no_grad():
-            return float(method.loss()(net, images[:, None] / 255, labels, keys, copy).mean())
+            return float(method.loss(net, images[:, None] / 255, labels, keys, copy).mean())
 
     before, after, again = start(0, public_images()), start(25, public_images()), start(25, public_images())
     assert after < 0.8 * before and after == again and start(25, None) == before
@@ -206,17 +213,12 @@ def test_public_images_are_seen_at_every_noise_level(monkeypatch):
     """The levels of a law are dealt out among copies: one copy alone would be shown the lowest of them only."""
     seen, loss = set(), DPDM.loss
 
-    def watched(method):
-        inner = loss(method)
-
-        def outer(net, images, labels, keys, copy):
-            seen.update(copy.tolist())
-            return inner(net, images, labels, keys, copy)
-
-        return outer
+    def watched(method, net, images, labels, keys, copy):
+        seen.update(copy.tolist())
+        return loss(method, net, images, labels, keys, copy)
 
     monkeypatch.setattr(DPDM, "loss", watched)
-    monkeypatch.setattr("sfumato.methods.dpsgd.dpdm.explicit.train", lambda net, *given, **more: net)
+    monkeypatch.setattr(GeneratorDPSGD, "steps", lambda sgd: iter(()))
     learned(DPDM(**TINY | {"noise_multiplicity": 3}, steps=1, public_steps=1, public_batch=4), public=public_images())
     assert seen == {0, 1, 2}
 
@@ -240,7 +242,9 @@ def test_public_images_change_the_first_weights_and_nothing_of_the_plan():
         {"drop": 1.0},
         {"guidance": 2.0},
         {"sampler_steps": 1},
-        {"spread": 0.0},
+        {"sigma_data": 0.0},
+        {"P_std": 0.0},
+        {"P_mean": 20.0},
     ],
 )
 def test_settings_must_make_sense(bad):

@@ -16,14 +16,13 @@ from sfumato.accounting.budget_split import multipliers, parse_split
 from sfumato.accounting.claims import dpaf as by_paper
 from sfumato.engine import label_histogram
 from sfumato.engine.dpsgd import DPSGDConfig
-from sfumato.engine.generator_dpsgd import BudgetShare
 from sfumato.errors import InputError
 from sfumato.methods.gan.dpaf.aggregation import bound_of
 from sfumato.methods.gan.dpaf.discriminator import ACTIVATIONS
 from sfumato.methods.gan.dpaf.first_layers import WAYS
 from sfumato.methods.gan.dpaf.forward_phase import AGGREGATE, CONV1, CONV2, clip_to
 from sfumato.methods.gan.dpaf.layout import Layout
-from sfumato.privacy.plan import Crossing, Plan, crossing, within
+from sfumato.privacy.plan import BudgetShare, Crossing, Plan, crossing, within
 from sfumato.privacy.samplers import FullBatch, Poisson
 from sfumato.types import DataSpec
 

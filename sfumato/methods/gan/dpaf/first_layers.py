@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from sfumato.engine.dpsgd import DPSGDConfig
 from sfumato.engine.generator_dpsgd import seeded
 from sfumato.engine.gradients.per_example import assign
-from sfumato.engine.public_pretrain import known, warm_start
+from sfumato.engine.public_pretrain import known, public_pretrain
 from sfumato.errors import InputError
 from sfumato.methods.gan.dpaf.discriminator import FirstLayersClassifier
 from sfumato.methods.gan.dpaf.forward_phase import AGGREGATE, CONV1, Ask, DPAFStep
@@ -53,7 +53,7 @@ def learn_publicly(conv1: nn.Sequential, public: PublicImages | None, spec: Data
     if public is None or len(public.images.classes) < 2:
         raise InputError("Expected public images of two classes or more for conv1=public; name them with --public.")
     net = classifier(conv1, len(public.images.classes), run)
-    warm_start(net, naming, public, replace(spec, classes=tuple(public.images.classes)), run, steps=steps)
+    public_pretrain(net, naming, public, replace(spec, classes=tuple(public.images.classes)), run, steps=steps)
     conv1.load_state_dict(net.conv1.state_dict())
 
 

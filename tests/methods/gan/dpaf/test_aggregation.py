@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from sfumato import Relation
-from sfumato.engine.gradients.clipping import TopK
 from sfumato.engine.gradients.per_example import per_example
+from sfumato.engine.gradients.topk import TopK
 from sfumato.methods.gan.dpaf.aggregation import aggregate, along, bound_of, normalised
 from sfumato.methods.gan.dpaf.discriminator import FirstLayersClassifier, Lower, Upper
 from sfumato.methods.gan.dpaf.layout import Layout

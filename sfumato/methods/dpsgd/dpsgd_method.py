@@ -1,0 +1,63 @@
+"""What methods share whose generator is itself trained by DP-SGD: settings, one crossing for all steps, its claim."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from sfumato.accounting.budget import Relation
+from sfumato.accounting.claims import Claim, dp_sgd
+from sfumato.accounting.claims.dp_sgd import SOUND
+from sfumato.engine.dpsgd import GRADIENT, DPSGDConfig
+from sfumato.methods.base import Method
+from sfumato.methods.settings import count, setting
+from sfumato.privacy.plan import Crossing, Plan
+from sfumato.types import DataSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPSGDMethod(Method):
+    """Poisson samples, clipped gradients, Adam and averaged weights; a network and a loss make a method of it."""
+
+    steps: int = count(1000, "T, steps of DP-SGD")
+    batch: int = count(1024, "B, expected records of a step; of a smaller set, a quarter")
+    clip: float = setting(1.0, "C, clipping norm of a record's gradient", above=0, below=1e6)
+    learning_rate: float = setting(2e-3, "eta, of Adam", above=0, high=1)
+    ema_decay: float = setting(0.999, "of the averaged weights", low=0, below=1)
+    bfloat16: bool = setting(False, "forward and backward passes in bfloat16; norms and sums stay in float32")
+
+    reason: ClassVar[str] = SOUND  # what is to be said of the paper's own accounting
+
+    @abstractmethod
+    def loss(self, net: Any, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
+        """One number a row, of that row alone; `keys` and `copy` are those of `record_rng.drawing`."""
+
+    def dpsgd(self, spec: DataSpec) -> DPSGDConfig:
+        """Steps, batch and clip; a set smaller than four batches gives a quarter of its records."""
+        return DPSGDConfig(self.steps, min(self.batch, max(1, spec.records // 4)), self.clip)
+
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        return {GRADIENT: self.dpsgd(spec).crossing(spec, z)}
+
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        z = plan.crossings[GRADIENT].mechanism.multiplier
+        return {"steps": self.steps, "batch": self.dpsgd(plan.data).batch, "noise": z}
+
+    def claim(self, plan: Plan) -> Claim:
+        gradient = plan.crossings[GRADIENT]
+        also = [plan.crossings[name].event(Relation.ADD_REMOVE) for name in self.shares(plan.data)]
+        z = gradient.mechanism.multiplier
+        return dp_sgd(gradient.sampler.rate, z, self.steps, plan.budget.delta, reason=self.reason, also=also)
+
+    def warnings(self, plan: Plan) -> tuple[str, ...]:
+        z = plan.crossings[GRADIENT].mechanism.multiplier
+        batch = self.dpsgd(plan.data).batch
+        if z <= batch / 20:
+            return ()
+        return (
+            f"The noise of a step is {z:.3g} clipping norms, for a batch of {batch}; take a larger batch, fewer steps, "
+            "more data or a larger epsilon.",
+        )
