@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from sfumato.accounting.budget import Budget
@@ -30,7 +31,7 @@ from sfumato.engine.student import Student
 from sfumato.methods.base import Method
 from sfumato.methods.sets import synthetic_set
 from sfumato.methods.sets.sinkhorn import Sinkhorn
-from sfumato.methods.teachers.voting import fresh
+from sfumato.networks import KINDS
 from sfumato.networks.generator import LAWS, Generator
 from sfumato.networks.labels import allot
 from sfumato.privacy.barrier import Barrier
@@ -122,16 +123,18 @@ class DPSinkhorn(Method):
         spec = barrier.spec
         divergence = self.divergence()
         weights = label_histogram.shares(self.labels, barrier, run)
-        net = fresh(
-            self.generator,
-            spec,
-            weights,
-            run,
-            latent=self.latent,
-            width=self.width,
-            hidden=self.hidden,
-            latent_distribution=self.latent_distribution,
-        )
+        more = {"hidden": self.hidden} if self.generator == "dcgan" else {}
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(run.seed)
+            net = KINDS[self.generator](
+                spec.shape,
+                spec.classes,
+                self.latent,
+                self.width,
+                label_weights=weights,
+                latent_distribution=self.latent_distribution,
+                **more,
+            ).to(run.device)
         student = Student(net, learning_rate=self.learning_rate, ema_decay=self.ema_decay, scale=1.0, total=self.steps)
         strip = Preview(run, net, spec)
 

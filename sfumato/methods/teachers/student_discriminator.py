@@ -90,7 +90,7 @@ class StudentDiscriminator:
         judge: StudentNetwork,
         *,
         learning_rate: float,
-        judge_rate: float,
+        judge_learning_rate: float,
         fits: int = 1,
         ema_decay: float = 0.0,
         replay: int = 0,
@@ -100,7 +100,7 @@ class StudentDiscriminator:
         self.fits = fits
         self.replay = replay
         self.optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=(0.5, 0.999))
-        self.judging = torch.optim.Adam(judge.parameters(), lr=judge_rate, betas=(0.5, 0.999))
+        self.judging = torch.optim.Adam(judge.parameters(), lr=judge_learning_rate, betas=(0.5, 0.999))
         self.ema = EMA(net, ema_decay) if ema_decay else None
         self.memory: list[dict[str, Tensor]] = []
 

@@ -115,7 +115,7 @@ def test_the_student_sees_fake_images_alone():
         {"target": "loud"},
         {"fits": 0},
         {"replay": -1},
-        {"student_rate": 0.0},
+        {"student_learning_rate": 0.0},
         {"explore": -1.0},
         {"loss": "square"},
         {"vote": "hard"},
