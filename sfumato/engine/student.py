@@ -95,7 +95,8 @@ def smoothing(size: int, blur: float, device: torch.device | None = None) -> Ten
 
 def spread(matrix: Tensor) -> Tensor:
     """The standard deviation of each result of a linear map on independent noise of deviation 1."""
-    return torch.linalg.vector_norm(matrix, dim=1)
+    deviations: Tensor = torch.linalg.vector_norm(matrix, dim=1)
+    return deviations
 
 
 class Student:
@@ -160,7 +161,7 @@ class Student:
         self.optimiser.zero_grad(set_to_none=True)
         with repeatable():
             losses = [(self.net(batch["z"], batch["labels"]) - batch["target"]).square().sum() for batch in batches]
-            torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
+            torch.stack(losses).sum().backward()
         self.optimiser.step()
         if self.ema:
             self.ema.update(self.net)

@@ -31,7 +31,9 @@ class ImageSet:
 
 SETS = {
     "mnist": ImageSet("mnist", 60_000, (1, 28, 28), 10, (0.2344, 0.2919, 0.4201, 0.6485, 0.7123, 0.8066)),
-    "fashion-mnist": ImageSet("fashion-mnist", 60_000, (1, 28, 28), 10, (0.2226, 0.3863, 0.4314, 0.5534, 0.6478, 0.7061)),
+    "fashion-mnist": ImageSet(
+        "fashion-mnist", 60_000, (1, 28, 28), 10, (0.2226, 0.3863, 0.4314, 0.5534, 0.6478, 0.7061)
+    ),
     "faces": ImageSet("celeba-gender", 182_637, (3, 64, 64), 2, (None, None, None, None, 0.7058, 0.7287)),
 }
 FAIRFACE = ImageSet("fairface", 28_000, (3, 64, 64), 2, (None,) * 6)
@@ -216,7 +218,9 @@ def table5() -> Iterator[Recipe]:
 
 def table7() -> Iterator[Recipe]:
     """Components left out; without a threshold it is a cell of table 4."""
-    yield _changed("table7", "dense", {"compress": "dense"}, 0.4775, "No top-k: all pixels vote, and a query costs more.")
+    yield _changed(
+        "table7", "dense", {"compress": "dense"}, 0.4775, "No top-k: all pixels vote, and a query costs more."
+    )
     yield _changed("table7", "plain-signs", {"compress": "plain-signs"}, 0.6159, "No stochastic quantisation.")
 
 

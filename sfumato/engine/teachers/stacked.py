@@ -131,10 +131,10 @@ class Stacked:
                     fused_adam.working(images.device) if fused_adam.fits(linear, images.shape[1] + len(fakes)) else None
                 )
                 way = self.critics, self.tuning.align, self.inside, self._seen(part)
-                grads, factors = self._call(_gradients, *way, sets, kernel is None)
+                grads, (inputs, slopes) = self._call(_gradients, *way, sets, kernel is None)
                 self._call(adam, grads, *state, scalars, b1, b2)
                 if kernel is not None:
-                    fused_adam.descend(kernel, *factors, linear, scalars, b1, b2)
+                    fused_adam.descend(kernel, inputs, slopes, linear, scalars, b1, b2)
 
     def directions(self, fakes: Tensor, labels: Tensor) -> Tensor:
         """Minus the gradient of each teacher's mean softplus(-D(fake)) in the fakes: (count, m, c h w)."""
@@ -383,7 +383,8 @@ class Pass:
         hot = filled(self.condition.to(self.kind), self.align)
         by_label = torch.bmm(hot.mT, grad.flatten(2)).unflatten(2, grad.shape[2:])  # row y is of all labels
         taps = (self._inside(layer).mT @ by_label)[..., :maps]
-        self.grads[name] = sum(p[:, : shape[1], : shape[2]].to(self.exact) for p in products)
+        first, *more = [p[:, : shape[1], : shape[2]].to(self.exact) for p in products]
+        self.grads[name] = sum(more, start=first)
         self.grads[f"{name}_label"] = taps[:, :y, :TAPS]
         self.grads[f"{name}_bias"] = taps[:, y, TAPS]
 
@@ -402,12 +403,13 @@ class Pass:
         """Weights (taps x in, out) as (3 x 3 x out, 2 x 2 x in): from outputs around a pixel to its four parities."""
         weights = self.weights[name].to(self.kind).unflatten(1, (5, 5, -1))
         six = functional.pad(weights, (0, 0, 0, 0, 0, 1, 0, 1)).unflatten(2, (3, 2)).unflatten(1, (3, 2))
-        turned = six.flip(1, 3).permute(0, 1, 3, 6, 2, 4, 5)
+        turned: Tensor = six.flip(1, 3).permute(0, 1, 3, 6, 2, 4, 5)
         return turned.reshape(self.count, 9 * weights.shape[4], -1)
 
 
 def _leak(grad: Tensor, out: Tensor) -> Tensor:
-    return torch.ops.aten.leaky_relu_backward(grad, out.to(grad.dtype), SLOPE, True)
+    through: Tensor = torch.ops.aten.leaky_relu_backward(grad, out.to(grad.dtype), SLOPE, True)
+    return through
 
 
 def _to_input(grad: Tensor, turned: Tensor, side: tuple[int, int], align: int) -> Tensor:
@@ -415,7 +417,7 @@ def _to_input(grad: Tensor, turned: Tensor, side: tuple[int, int], align: int) -
     count, n, h, w, _ = grad.shape
     columns = windows(grad, 3, 1, 1, align)
     found = torch.bmm(columns, filled(turned, align, rows=True))[..., : turned.shape[2]]
-    pixels = found.unflatten(2, (2, 2, -1)).unflatten(1, (n, h, w)).permute(0, 1, 2, 4, 3, 5, 6)
+    pixels: Tensor = found.unflatten(2, (2, 2, -1)).unflatten(1, (n, h, w)).permute(0, 1, 2, 4, 3, 5, 6)
     return pixels.reshape(count, n, 2 * h, 2 * w, -1)[:, :, : side[0], : side[1]]
 
 

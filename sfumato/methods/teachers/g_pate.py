@@ -125,11 +125,11 @@ class GPATE(SteepEnsemble):
             R = votes.matrix(spec.pixels, run.generator("projection", t)).to(x)
             H = barrier.release(HISTOGRAM, histogram, x, y, R)  # the barrier
             leading = H.argmax(-1)
-            T = barrier.release(TEST, test, x, y, R, leading) if self.confident else H.amax(-1)  # the barrier
+            agree = barrier.release(TEST, test, x, y, R, leading) if self.confident else H.amax(-1)  # the barrier
             if self.answer == "mean":
                 moves = votes.mean(H / N, R)
             else:
-                moves = votes.decode(leading, T >= self.threshold * N, R)
+                moves = votes.decode(leading, agree >= self.threshold * N, R)
             student.step(z, y, moves.view_as(x))
             preview.look(t, self.steps, student.finished)
         return student.finished(run.generator("statistics"))

@@ -157,12 +157,12 @@ class Steep:
 
     def scores(self, images: Tensor, labels: Tensor) -> Tensor:
         """s of (count, n, c, h, w), or of (1, n, c, h, w), shared: (count, n)."""
-        rows = lambda x, part: x if len(x) == 1 else x[part]  # noqa: E731
         found = [images.new_empty(0, images.shape[1])]
         with precision(self.critics.precision, images.device):
             for part in self._tiles(images.shape[1]):
                 weights = {n: w[part] for n, w in self.weights.items()}
-                found.append(Way(self.critics, weights, rows(images, part), rows(labels, part)).scores)
+                own = slice(None) if len(images) == 1 else part
+                found.append(Way(self.critics, weights, images[own], labels[own]).scores)
         return torch.cat(found)
 
     def some(self, which: Tensor) -> Steep:
@@ -243,7 +243,8 @@ class Way:
     def _below(self, rows: Tensor, layer: int) -> Tensor:
         """From a layer's input rows to the maps that they were made of."""
         if layer == 2:
-            return rows.unflatten(2, (*self.critics.sides[2], -1))
+            maps: Tensor = rows.unflatten(2, (*self.critics.sides[2], -1))
+            return maps
         return _uncolumned(rows.unflatten(1, (-1, *self.critics.sides[layer + 1])), self.critics.sides[layer])
 
     def to_images(self, error: Tensor) -> Tensor:
@@ -315,5 +316,5 @@ def _uncolumned(columns: Tensor, side: tuple[int, int]) -> Tensor:
     blocks = columns.new_zeros(count, n, high + 1, wide + 1, taps // 4)
     for (i, j), piece in zip(CORNERS, columns.chunk(4, 4), strict=True):
         blocks[:, :, i : i + high, j : j + wide] += piece
-    pixels = blocks.unflatten(4, (2, 2, -1)).transpose(3, 4).flatten(4, 5).flatten(2, 3)
+    pixels: Tensor = blocks.unflatten(4, (2, 2, -1)).transpose(3, 4).flatten(4, 5).flatten(2, 3)
     return pixels[:, :, 1 : side[0] + 1, 1 : side[1] + 1]
