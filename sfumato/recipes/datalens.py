@@ -1,4 +1,5 @@
-"""Recipes of DataLens (Wang et al., CCS 2021): its section 5, its official code's README, its ablations, and ours.
+"""Recipes of DataLens (Wang et al., CCS 2021): its section 5, its official code's README, its ablations; and of kernel
+votes, our own method after it.
 
 The paper gives k, sigma, beta, c and the number of teachers in 5.1, 5.3, table 4, the code in its README. They differ
 in the law of the latents, and at epsilon 10 in k, sigma and beta. Below epsilon 1 (table 2) neither says anything: the
@@ -61,7 +62,7 @@ NOISE = 0.72  # beta N / sigma of Fashion-MNIST at epsilon 1, kept where an abla
 EARLIER = "The paper gives no settings below epsilon 1: these are those of epsilon 1, and the run ends sooner."
 ORDER = "Teachers are updated in the official code's order, not in that of Algorithm 1 (order=paper)."
 UNSAID = "The paper gives no beta at epsilon 10: 0.7 sigma/N is taken, within its range of sigma/2N to sigma/N."
-OURS = "For a large GPU: kernels as teachers, not networks; a student that fits all votes so far (docs/datalens.md)."
+OURS = "For a large GPU: kernels as teachers, and a generator that explains all votes (docs/methods/kernel-votes.md)."
 MEASURED = "Measured in docs/results.md."
 ONCE = "Measured in docs/results.md with one seed."
 UNMEASURED = "Not yet measured."
@@ -69,26 +70,26 @@ FACES = "Made for CelebA; with another set of faces take fewer teachers, so that
 
 
 def _recipe(kind: str, name: str, epsilon: float, settings: dict[str, Any], paper: str, *notes: str) -> Recipe:
-    made = SETS[name]
+    images = SETS[name]
     return Recipe(
         name=f"datalens-{kind}-{name}-{epsilon:g}",
         method="datalens",
         settings=settings,
         epsilon=epsilon,
-        data=made.data,
-        records=made.records,
-        shape=made.shape,
-        classes=made.classes,
+        data=images.data,
+        records=images.records,
+        shape=images.shape,
+        classes=images.classes,
         kind=kind,
         paper=paper,
         note=" ".join(notes),
-        published=made.published[EPSILONS.index(epsilon)],
+        published=images.published[EPSILONS.index(epsilon)],
     )
 
 
 def _schedule(name: str) -> dict[str, Any]:
-    batch, draws, warmup = SCHEDULE[name]
-    return {"teachers": TEACHERS[name], "batch": batch, "teacher_batch": draws, "updates": 2, "warmup": warmup}
+    batch, teacher_batch, warmup = SCHEDULE[name]
+    return {"teachers": TEACHERS[name], "batch": batch, "teacher_batch": teacher_batch, "updates": 2, "warmup": warmup}
 
 
 def datalens_paper(name: str, epsilon: float) -> Recipe:
@@ -162,8 +163,8 @@ def datalens_small() -> Recipe:
         "critic_width": 8,
         "critic_hidden": 32,
     }
-    made = _recipe("ours", "fashion-mnist", LARGE, settings, "none", "For a look on two cores, not for quality.")
-    return replace(made, name="datalens-small-fashion-mnist-10", published=None)
+    recipe = _recipe("ours", "fashion-mnist", LARGE, settings, "none", "For a look on two cores, not for quality.")
+    return replace(recipe, name="datalens-small-fashion-mnist-10", published=None)
 
 
 BASE = datalens_code("fashion-mnist", 1.0)
@@ -204,16 +205,16 @@ def table5() -> Iterator[Recipe]:
     """D2P-Fed and FetchSGD in place of TopAgg: for as many steps as TopAgg has, and at its sigma."""
     same = "Sigma gives as many steps as TopAgg has; beta is 0.72 of the noise in one pixel, as in the base."
 
-    def made(name: str, kind: str, sigma: float, pixel: float, published: float | None, note: str) -> Recipe:
+    def compressed(name: str, kind: str, sigma: float, pixel: float, published: float | None, note: str) -> Recipe:
         changes = {"compress": kind, "sigma": sigma, "threshold": round(NOISE * sigma * pixel / 4000, 4)}
         return _changed("table5", name, changes, published, note)
 
     # The last number but two is the noise in a decoded pixel: two units a level, 64 spacings, the median of five.
-    yield made("levels", "levels", 19_800.0, 1 / 2, 0.1667, f"D2P-Fed's levels, true sensitivity. {same}")
-    yield made("levels-sigma-5000", "levels", 5000.0, 1 / 2, 0.1667, "D2P-Fed's levels: spent after a few steps.")
-    yield made("lattice", "lattice", 23_550.0, 1 / 64, None, f"A sound design in D2P-Fed's place. {same}")
-    yield made("sketch", "sketch", 11_180.0, 0.536, 0.6387, f"FetchSGD with its noise on the sketch. {same}")
-    yield made("sketch-sigma-5000", "sketch", 5000.0, 0.536, 0.6387, "FetchSGD with its noise on the sketch.")
+    yield compressed("levels", "levels", 19_800.0, 1 / 2, 0.1667, f"D2P-Fed's levels, true sensitivity. {same}")
+    yield compressed("levels-sigma-5000", "levels", 5000.0, 1 / 2, 0.1667, "D2P-Fed's levels: spent after a few steps.")
+    yield compressed("lattice", "lattice", 23_550.0, 1 / 64, None, f"A sound design in D2P-Fed's place. {same}")
+    yield compressed("sketch", "sketch", 11_180.0, 0.536, 0.6387, f"FetchSGD with its noise on the sketch. {same}")
+    yield compressed("sketch-sigma-5000", "sketch", 5000.0, 0.536, 0.6387, "FetchSGD with its noise on the sketch.")
 
 
 def table7() -> Iterator[Recipe]:

@@ -26,7 +26,10 @@ def test_one_record_turns_one_vote_over(relation):
     plan = KernelVotes().plan(MNIST, Budget(1.0, relation=relation))
     (event,) = plan.events()
     assert event.sensitivity == UNIT.bound(784).sensitivity(Relation.REPLACE_ONE)
-    assert event.sensitivity == pytest.approx(2 * UNIT.bound(784).norm, rel=1e-5) and event.times == plan.facts["queries"] == 4000
+    assert (
+        event.sensitivity == pytest.approx(2 * UNIT.bound(784).norm, rel=1e-5)
+        and event.times == plan.facts["queries"] == 4000
+    )
     # Rounding makes a vote of length 64 a little longer.
     assert 64 < UNIT.bound(784).norm < 1.1 * 64
     mu = event.sensitivity * math.sqrt(4000) / event.sigma
