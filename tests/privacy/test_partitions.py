@@ -42,7 +42,7 @@ class Sums:
 
 
 class Recipe:
-    draws = 4
+    teacher_batch = 4
 
     def __init__(self, size=3):
         self.size = size

@@ -158,7 +158,7 @@ def test_the_wrapper_itself_does_no_harm():
 
 
 def test_too_little_noise_shows_at_every_level():
-    report = check(Wrong(**TINY, wrong="a third of the noise"), level=2, teacher_batch=5000, runs=800)
+    report = check(Wrong(**TINY, wrong="a third of the noise"), level=2, draws=5000, runs=800)
     assert {"votes: noise scale", "votes: step audit", "whole plan"} <= failing(report)
 
 
