@@ -60,22 +60,21 @@ KINDS = (
 class Plain(nn.Module):
     """The critic as one would write it for a single teacher: planes concatenated, layers of torch.nn."""
 
-    def __init__(self, recipe: Critics) -> None:
+    def __init__(self, critics: Critics) -> None:
         super().__init__()
-        (c, _, _), y, (a, b) = recipe.shape, recipe.classes, recipe.maps
-        self.recipe = recipe
+        (c, _, _), y, (a, b) = critics.shape, critics.classes, critics.maps
+        self.critics = critics
         self.first = nn.Conv2d(c + y, a, 5, 2, 2)
         self.second = nn.Conv2d(a + y, b, 5, 2, 2)
-        self.dense = nn.Linear(b * recipe.positions[2] + y, recipe.hidden)
-        self.last = nn.Linear(recipe.hidden + y, 1)
-        self.heads = nn.Parameter(torch.zeros(y, recipe.hidden), requires_grad=recipe.heads)
+        self.dense = nn.Linear(b * critics.positions[2] + y, critics.hidden)
+        self.last = nn.Linear(critics.hidden + y, 1)
         self.norms = nn.ModuleList()
-        if recipe.norm:
+        if critics.norm:
             self.norms.append(nn.BatchNorm2d(b, track_running_stats=False))
-            self.norms.append(nn.BatchNorm1d(recipe.hidden, track_running_stats=False))
+            self.norms.append(nn.BatchNorm1d(critics.hidden, track_running_stats=False))
 
     def forward(self, x: Tensor, labels: Tensor) -> Tensor:
-        hot = functional.one_hot(labels, self.recipe.classes).to(x) if self.recipe.classes else x.new_zeros(len(x), 0)
+        hot = functional.one_hot(labels, self.critics.classes).to(x) if self.critics.classes else x.new_zeros(len(x), 0)
 
         def planes(z: Tensor) -> Tensor:
             return torch.cat([z, hot[:, :, None, None].expand(-1, -1, *z.shape[2:])], 1)
@@ -84,12 +83,12 @@ class Plain(nn.Module):
         x = functional.leaky_relu(self.first(planes(x)), 0.2)
         x = functional.leaky_relu(norms[0](self.second(planes(x))), 0.2)
         x = functional.leaky_relu(norms[1](self.dense(torch.cat([x.flatten(1), hot], 1))), 0.2)
-        return self.last(torch.cat([x, hot], 1))[:, 0] + (x * (hot @ self.heads)).sum(1)
+        return self.last(torch.cat([x, hot], 1))[:, 0]
 
 
 def plain_of(block: Stacked, teacher: int) -> Plain:
     """The same teacher as a plain module, weights copied."""
-    r = block.recipe
+    r = block.critics
     w = {name: tensor[teacher] for name, tensor in block.weights.items()}
     net, y, (a, b) = Plain(r).to(w["last"]), r.classes, r.maps
     for conv, name, inputs in ((net.first, "first", r.shape[0]), (net.second, "second", a)):
@@ -103,8 +102,6 @@ def plain_of(block: Stacked, teacher: int) -> Plain:
     net.dense.bias.data = w["dense"][size + y].clone()
     net.last.weight.data = w["last"][None, :-1].clone()
     net.last.bias.data = w["last"][-1:].clone()
-    if r.heads:
-        net.heads.data = w["heads"].clone()
     for norm, name in zip(net.norms, ("second", "dense"), strict=False):
         norm.weight.data = w[f"{name}_scale"].clone()
         norm.bias.data = w[f"{name}_shift"].clone()
@@ -112,8 +109,10 @@ def plain_of(block: Stacked, teacher: int) -> Plain:
 
 
 def adam_of(net: Plain) -> torch.optim.Optimizer:
-    """The optimiser that the recipe asks for."""
-    return torch.optim.Adam(net.parameters(), lr=net.recipe.learning_rate, betas=(net.recipe.beta1, net.recipe.beta2))
+    """The optimiser that the critics asks for."""
+    return torch.optim.Adam(
+        net.parameters(), lr=net.critics.learning_rate, betas=(net.critics.beta1, net.critics.beta2)
+    )
 
 
 def teach(
@@ -132,16 +131,16 @@ def ask(net: Plain, fakes: Tensor, labels: Tensor) -> Tensor:
     return -torch.autograd.grad(functional.softplus(-net(fakes, labels)).mean(), fakes)[0].flatten(1)
 
 
-def recipe_for(full: bool, **settings: Any) -> Critics:
+def critics_for(full: bool, **settings: Any) -> Critics:
     """The paper's critic, or a small one."""
     return Critics((1, 28, 28), 10, **({} if full else {"width": 8, "hidden": 32}), **settings)
 
 
-def given(recipe: Critics, count: int, device: str) -> list[Tensor]:
+def given(critics: Critics, count: int, device: str) -> list[Tensor]:
     """Made-up images and labels of `count` teachers, and fakes."""
-    images = torch.rand(count, recipe.teacher_batch, *recipe.shape, device=device)
-    labels = torch.randint(recipe.classes, (count, recipe.teacher_batch), device=device)
-    return [images, labels, torch.rand(FAKES, *recipe.shape, device=device), torch.arange(FAKES, device=device) % 10]
+    images = torch.rand(count, critics.teacher_batch, *critics.shape, device=device)
+    labels = torch.randint(critics.classes, (count, critics.teacher_batch), device=device)
+    return [images, labels, torch.rand(FAKES, *critics.shape, device=device), torch.arange(FAKES, device=device) % 10]
 
 
 def step(blocks: list[Stacked], images: Tensor, labels: Tensor, fakes: Tensor, fake_labels: Tensor) -> None:
@@ -154,26 +153,26 @@ def step(blocks: list[Stacked], images: Tensor, labels: Tensor, fakes: Tensor, f
         block.directions(fakes, fake_labels)
 
 
-def blocks_of(recipe: Critics, count: int, device: str, chunk: int | None = None) -> list[Stacked]:
+def blocks_of(critics: Critics, count: int, device: str, chunk: int | None = None) -> list[Stacked]:
     """`count` teachers in blocks."""
-    size = chunk or chunk_for(recipe, device, count)
+    size = chunk or chunk_for(critics, device, count)
     random = torch.Generator().manual_seed(0)
-    return [recipe.make(min(size, count - start), random, device) for start in range(0, count, size)]
+    return [critics.make(min(size, count - start), random, device) for start in range(0, count, size)]
 
 
-def traffic(recipe: Critics) -> int:
+def traffic(critics: Critics) -> int:
     """Bytes that a generator step of one teacher moves at least (see above)."""
-    (a, b), (_, first, second), n = recipe.maps, recipe.positions, recipe.teacher_batch + FAKES
-    short = recipe.precision == "bfloat16"
-    rounded = recipe.moments == "bfloat16"
+    (a, b), (_, first, second), n = critics.maps, critics.positions, critics.teacher_batch + FAKES
+    short = critics.precision == "bfloat16"
+    rounded = critics.moments == "bfloat16"
     e = 2 if short else 4
     windows = 25 * a * second
     back = 9 * b * second
     grads = 0 if short and rounded else 2 * e
     each = 2 * e + grads + 8 + (8 if rounded else 16) + (2 if short else 0)  # read, gradient, changed, moments, copy
-    update = each * recipe.parameters + n * e * (3 * windows + 2 * back + 3 * 25 * recipe.shape[0] * first)
+    update = each * critics.parameters + n * e * (3 * windows + 2 * back + 3 * 25 * critics.shape[0] * first)
     maps = n * (5 * e * a * first + 4 * 8 * b * second)
-    directions = 2 * e * recipe.parameters + FAKES * e * (2 * windows + 2 * back + 2 * 9 * a * first) + maps // 3
+    directions = 2 * e * critics.parameters + FAKES * e * (2 * windows + 2 * back + 2 * 9 * a * first) + maps // 3
     return 2 * (update + maps) + directions
 
 
@@ -188,9 +187,9 @@ def row(what: str, seconds: float, ok: bool | None, result: str, **more: Any) ->
     return {"what": what, "seconds": round(seconds, 4), "ok": ok, "result": result} | more
 
 
-def against_a_loop(recipe: Critics, count: int, repeats: int = 3) -> list[Row]:
+def against_a_loop(critics: Critics, count: int, repeats: int = 3) -> list[Row]:
     """The same teachers stacked and one by one, in turns; the better of each is held against the other."""
-    (block,), data = blocks_of(recipe, count, "cpu", count), given(recipe, count, "cpu")
+    (block,), data = blocks_of(critics, count, "cpu", count), given(critics, count, "cpu")
     nets = [plain_of(block, i) for i in range(count)]
     optimisers = [adam_of(net) for net in nets]
     images, labels, fakes, fake_labels = data
@@ -210,13 +209,13 @@ def against_a_loop(recipe: Critics, count: int, repeats: int = 3) -> list[Row]:
     ]
 
 
-def equality(recipe: Critics, count: int) -> list[Row]:
+def equality(critics: Critics, count: int) -> list[Row]:
     """Directions of stacked and plain teachers. In single precision a unit at the kink of a leaky ReLU may fall on
     either side by rounding, so the largest difference is asked of double precision and the median of single."""
     found = []
     for dtype in (torch.float64, torch.float32):
-        (block,), (_, _, fakes, labels) = blocks_of(recipe, count, "cpu", count), given(recipe, 1, "cpu")
-        block = Stacked(recipe, {name: w.to(dtype) for name, w in block.weights.items()})
+        (block,), (_, _, fakes, labels) = blocks_of(critics, count, "cpu", count), given(critics, 1, "cpu")
+        block = Stacked(critics, {name: w.to(dtype) for name, w in block.weights.items()})
         fakes = fakes.to(dtype)
         ours = block.directions(fakes, labels)
         plain = torch.stack([ask(plain_of(block, i), fakes, labels) for i in range(count)])
@@ -246,15 +245,15 @@ def forget_peak() -> int:
     return peak()
 
 
-def scaling(recipe: Critics, counts: tuple[int, ...] = (64, 256, 1024, 2048)) -> list[Row]:
+def scaling(critics: Critics, counts: tuple[int, ...] = (64, 256, 1024, 2048)) -> list[Row]:
     """Seconds and memory beside the state, against the number of teachers."""
     found: list[Row] = []
     start = forget_peak()
     for count in counts:
-        blocks = blocks_of(recipe, count, "cpu")
-        data = given(recipe, count, "cpu")
+        blocks = blocks_of(critics, count, "cpu")
+        data = given(critics, count, "cpu")
         seconds = min(clocked(lambda b=blocks, d=data: step(b, *d)) for _ in range(3 if count <= 256 else 1))
-        extra = peak() - start - recipe.held(count) - sum(x.numel() * x.element_size() for x in data)
+        extra = peak() - start - critics.held(count) - sum(x.numel() * x.element_size() for x in data)
         each = seconds / count
         ok = each < 1.35 * (found[0]["each"] if found else each) and extra < 2**28
         text = f"{1e3 * each:.2f} ms a teacher, {len(blocks)} blocks, {extra / 2**20:.0f} MiB beside state and data"
@@ -289,11 +288,11 @@ def sweep(full: bool, count: int, kinds: int) -> Iterator[Row]:
     speed = bandwidth()
     yield row("copy bandwidth", 0.0, None, f"{speed / 1e12:.2f} TB/s", speed=speed)
     for precision, moments, chunk in KINDS[:kinds]:
-        recipe = recipe_for(full, precision=precision, moments=moments)
+        critics = critics_for(full, precision=precision, moments=moments)
         torch.compiler.reset()  # or its limit of variants is met
         torch.cuda.empty_cache()
-        blocks = blocks_of(recipe, count, "cuda", min(count, chunk))
-        data = given(recipe, count, "cuda")
+        blocks = blocks_of(critics, count, "cuda", min(count, chunk))
+        data = given(critics, count, "cuda")
         start = time.perf_counter()
         step(blocks, *data)
         torch.cuda.synchronize()
@@ -301,7 +300,7 @@ def sweep(full: bool, count: int, kinds: int) -> Iterator[Row]:
         torch.cuda.reset_peak_memory_stats()
         seconds = on_cuda(lambda b=blocks, d=data: step(b, *d))
         most = torch.cuda.max_memory_allocated()
-        least = traffic(recipe) * count / speed
+        least = traffic(critics) * count / speed
         fused = all(block.tuning.compiled for block in blocks)
         text = f"{most / 1e9:.1f} GB, {least / seconds:.0%} of copy bandwidth, first step {first:.1f} s"
         ok = (seconds <= 0.1 and most <= 45e9) if full and count == 4000 and precision != "float32" else None
@@ -337,10 +336,10 @@ def main() -> None:
     if chosen.device == "cuda":
         found = told(sweep(chosen.full, chosen.teachers or 4000, chosen.kinds))
     else:
-        recipe = recipe_for(chosen.full)
+        critics = critics_for(chosen.full)
         count = chosen.teachers or 256
-        found = [] if chosen.full else scaling(recipe)
-        found += against_a_loop(recipe, count) + equality(recipe, count)
+        found = [] if chosen.full else scaling(critics)
+        found += against_a_loop(critics, count) + equality(critics, count)
     if chosen.json:
         print(json.dumps({"device": machine(), "threads": 1, "full": chosen.full, "rows": found}, indent=2))
         return

@@ -31,6 +31,7 @@ _HOMES = {
     "GSWGAN": "sfumato.methods.teachers.gs_wgan",
     "Images": "sfumato.types",
     "InputError": "sfumato.errors",
+    "KernelVotes": "sfumato.methods.teachers.kernel_votes",
     "Method": "sfumato.methods",
     "NDPDC": "sfumato.methods.sets.ndpdc",
     "OverBudget": "sfumato.errors",

@@ -29,28 +29,6 @@ PIXELS = 2  # grey levels by which another processor's arithmetic may move a pix
 REFUSED = "refused"
 # More ways of the methods that have several.
 WAYS = {
-    "kernel-votes": {
-        "critic": "kernel",
-        "waves": 20,
-        "bandwidth": 0.214,
-        "octaves": 1.5,
-        "compress": "unit",
-        "rule": "mean",
-        "student": "field",
-        "teachers": 6,
-        "teacher_batch": 2,
-        "updates": 1,
-        "warmup": 0,
-        "batch": 4,
-        "steps": 6,
-        "fits": 2,
-        "finish": 3,
-        "shown": 5,
-        "learning_rate": 3e-3,
-        "generator": "conv",
-        "width": 8,
-        "latent": 4,
-    },
     "datalens paper's order": TINY["datalens"] | {"order": "paper"},
     "datalens soft": TINY["datalens"]
     | {"rule": "soft", "blur": 1.0, "ema_decay": 0.9, "generator": "conv", "replay": 4},
@@ -82,9 +60,7 @@ def plan_of(name: str, epsilon: float, relation: Relation) -> object:
 
 def way(name: str) -> Method:
     """The tiny method of a name, or of a way."""
-    if name not in WAYS:
-        return make(name)
-    return find("datalens" if name == "kernel-votes" else name.split()[0])(**WAYS[name])
+    return find(name.split()[0])(**WAYS[name]) if name in WAYS else make(name)
 
 
 def run_of(name: str) -> dict[str, object]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sfumato.engine.ema import EMA, repeatable
 from sfumato.engine.gan_losses import Objective
 from sfumato.engine.gradients.per_example import assign
-from sfumato.methods.teachers.voting import asked
+from sfumato.engine.student import latents_and_labels
 from sfumato.networks.generator import Generator
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Players:
     @torch.no_grad()
     def fakes(self, count: int, run: Run, step: int) -> Labelled:
         """Images and labels that the critic is to tell from real ones."""
-        z, labels = asked(self.net, count, run, 2 * step)
+        z, labels = latents_and_labels(self.net, count, run, 2 * step)
         with repeatable():
             return self.net(z, labels), labels
 
@@ -116,7 +116,7 @@ class Players:
 
     def move(self, objective: Objective, count: int, run: Run, step: int, also: Also | None = None) -> None:
         """One step of the generator, which may have something else to pay for its images."""
-        z, labels = asked(self.net, count, run, 2 * step + 1)
+        z, labels = latents_and_labels(self.net, count, run, 2 * step + 1)
         self.mover.zero_grad(set_to_none=True)
         with repeatable():
             images = self.net(z, labels)

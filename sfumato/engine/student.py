@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,10 +21,21 @@ from torch.nn import functional as F
 
 from sfumato.engine.ema import EMA, finished, repeatable
 from sfumato.networks.generator import Generator
+from sfumato.networks.labels import allot
 
-RULES = ("sign", "soft", "tanh", "shrunk", "mean")
-REPLAYED = ("target", "direction")
+if TYPE_CHECKING:
+    from sfumato.run.run import Run
+
+RULES = ("sign", "soft", "tanh", "shrunk")
 SIGMAS = 3  # a blur reaches so many of its own widths
+Batch = dict[str, Tensor]  # latents, labels and target of some images
+
+
+def latents_and_labels(net: Generator, batch: int, run: Run, step: int) -> tuple[Tensor, Tensor]:
+    """Latents and labels of a step's fake images, in the public proportions of the labels as far as they go."""
+    random = run.generator("fakes", step)
+    z = net.latents(batch, random)
+    return z.to(run.device), allot(batch, net.label_weights, random).to(run.device)
 
 
 def direction(
@@ -37,7 +48,6 @@ def direction(
         sign    the sign of v where |v| >= a s / sigma, else 0: the paper's, at no blur
         soft    v / s: linear, every vote counts
         tanh    tanh(a v / s^2): posterior mean of a direction of +-1 whose votes are +-a, both as likely
-        mean    v / teachers: as it was voted, noise and all
         shrunk  sign(v) max(|v| / s - a / sigma, 0): posterior mode under a Laplace prior of scale sigma^2 / a
     """
     if rule not in RULES:
@@ -55,8 +65,6 @@ def direction(
         moved = (smooth >= agreed * noise).double() - (smooth <= -agreed * noise).double()
     elif rule == "soft":
         moved = smooth / (sigma * noise)
-    elif rule == "mean":
-        moved = smooth / teachers
     elif rule == "tanh":
         moved = torch.tanh(agreed * smooth / (sigma * noise).square())
     else:
@@ -87,16 +95,16 @@ def smoothing(size: int, blur: float, device: torch.device | None = None) -> Ten
 
 def spread(matrix: Tensor) -> Tensor:
     """The standard deviation of each result of a linear map on independent noise of deviation 1."""
-    return torch.linalg.vector_norm(matrix, dim=1)
+    deviations: Tensor = torch.linalg.vector_norm(matrix, dim=1)
+    return deviations
 
 
 class Student:
     """A generator that is moved by directions, with its optimiser, its average and the batches it remembers.
 
-    Each query is followed by `steps_per_query` steps towards one fixed target, `scale` times the direction away from
-    the image as it was. The last `replay` queries are kept; each step takes one of them in as well, in turn: its old
-    target, or (`replayed="direction"`) its old direction from where the image is now. `average` is the decay of the
-    weights' moving average. With `total` the rate falls along a cosine to nothing after so many queries.
+    Each query is followed by one step towards a target, `scale` times the direction away from the image as it was. The
+    last `replay` queries are kept; each step takes one of them in as well, in turn. `ema_decay` is that of the weights'
+    moving average. With `total` the learning rate falls along a cosine to nothing after so many queries.
     """
 
     def __init__(
@@ -105,79 +113,58 @@ class Student:
         *,
         learning_rate: float = 1e-3,
         betas: tuple[float, float] = (0.5, 0.999),
-        steps_per_query: int = 1,
         ema_decay: float = 0.0,
         replay: int = 0,
-        replayed: str = "target",
         scale: float = 1e-3,
         total: int | None = None,
     ) -> None:
-        if (
-            steps_per_query < 1
-            or replay < 0
-            or not (learning_rate > 0 and scale > 0)
-            or (total is not None and total < 1)
-        ):
+        if replay < 0 or not (learning_rate > 0 and scale > 0) or (total is not None and total < 1):
             raise ValueError(
-                "Expected rate and scale above 0, steps_per_query and total of at least 1, replay of at least 0, "
-                f"found {learning_rate=}, {scale=}, {steps_per_query=}, {total=}, {replay=}."
+                "Expected learning_rate and scale above 0, total of at least 1, replay of at least 0, "
+                f"found {learning_rate=}, {scale=}, {total=}, {replay=}."
             )
-        if replayed not in REPLAYED:
-            raise ValueError(f"Expected replayed={' or replayed='.join(REPLAYED)}, found replayed={replayed}.")
         self.net = net.train()
         self.learning_rate = learning_rate
         self.scale = scale
         self.total = total
-        self.steps_per_query = steps_per_query
         self.replay = replay
-        self.replayed = replayed
         self.optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=betas)
         self.ema = EMA(net, ema_decay) if ema_decay else None
-        self.memory: list[dict[str, Tensor]] = []
+        self.memory: list[Batch] = []
         self.queries = 0
 
     @torch.no_grad()
     def fakes(self, z: Tensor, labels: Tensor) -> Tensor:
         """The images to ask the teachers about, as the next `step` with the same latents and labels has them."""
         with repeatable():
-            return self.net(z, labels)
-
-    def about(self, labels: Tensor) -> Tensor:
-        """Which labels to ask about images of these labels: their own."""
-        return labels
+            images: Tensor = self.net(z, labels)
+        return images
 
     def step(self, z: Tensor, labels: Tensor, direction: Tensor) -> None:
         """Move the images of `z` and `labels` along `direction`."""
         self.optimiser.param_groups[0]["lr"] = self.learning_rate * self._pace()
-        target = self.fakes(z, labels) + self.scale * direction.to(z)
-        for inner in range(self.steps_per_query):
-            self._descend({"z": z, "labels": labels, "target": target}, *self._past(inner))
+        batch = {"z": z, "labels": labels, "target": self.fakes(z, labels) + self.scale * direction.to(z)}
+        self._descend([batch, *self._past()])
         self.queries += 1
         if self.replay:
-            kept = {"target": target} if self.replayed == "target" else {"direction": direction.to(z)}
-            self.memory = [*self.memory, {"z": z, "labels": labels, **kept}][-self.replay :]
+            self.memory = [*self.memory, batch][-self.replay :]
 
     def _pace(self) -> float:
         return 1.0 if self.total is None else 0.5 + 0.5 * math.cos(math.pi * min(1.0, self.queries / self.total))
 
-    def _past(self, inner: int) -> list[dict[str, Tensor]]:
+    def _past(self) -> list[Batch]:
         """One of the remembered batches, in turn; none at the beginning."""
-        turn = self.queries * self.steps_per_query + inner
-        return [self.memory[turn % len(self.memory)]] if self.memory else []
+        return [self.memory[self.queries % len(self.memory)]] if self.memory else []
 
-    def _descend(self, *batches: dict[str, Tensor]) -> None:
+    def _descend(self, batches: list[Batch]) -> None:
         """One step of the optimiser on all of the batches."""
         self.optimiser.zero_grad(set_to_none=True)
         with repeatable():
-            torch.stack([self._loss(batch) for batch in batches]).sum().backward()
+            losses = [(self.net(batch["z"], batch["labels"]) - batch["target"]).square().sum() for batch in batches]
+            torch.stack(losses).sum().backward()
         self.optimiser.step()
         if self.ema:
             self.ema.update(self.net)
-
-    def _loss(self, batch: dict[str, Tensor]) -> Tensor:
-        images = self.net(batch["z"], batch["labels"])
-        target = batch["target"] if "target" in batch else images.detach() + self.scale * batch["direction"]
-        return (images - target).square().sum()
 
     def finished(self, random: torch.Generator | None = None) -> Generator:
         """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -17,14 +17,22 @@ from torch import Tensor
 class TeacherBlock(Protocol):
     """The state of some parts: updated with records of their own and public values, and never seen outside."""
 
-    def update(self, images: Tensor, labels: Tensor, *public: Any) -> None:
-        """Learn from (parts, draws, ...) records."""
+    def update(self, images: Tensor, labels: Tensor, *public: Any, **named: Any) -> None:
+        """Learn from (parts, teacher_batch, ...) records, and from whatever public values this kind takes."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """All of it."""
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """As it was."""
+
+
+@runtime_checkable
+class DivisibleBlock(TeacherBlock, Protocol):
+    """A block of which some parts can be asked alone."""
+
+    def some(self, which: Tensor) -> TeacherBlock:
+        """These parts, to be asked and not to be taught."""
 
 
 class BlockStore:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sfumato.accounting.budget import Relation
 from sfumato.data.private import Records
-from sfumato.privacy.block_store import BlockStore, TeacherBlock
+from sfumato.privacy.block_store import BlockStore, DivisibleBlock, TeacherBlock
 from sfumato.privacy.bounds import AnyBound
 from sfumato.types import DataSpec, Unit
 
@@ -204,7 +204,7 @@ def _asked(
     team: TeacherBlock, drawn: Tensor | None, contribution: Callable[..., Tensor], random: torch.Generator, public: Any
 ) -> Tensor:
     """Terms of a block; of those that were drawn alone, where a team can be split. The draw does not know the data."""
-    if drawn is None or not hasattr(team, "some"):
+    if drawn is None or not isinstance(team, DivisibleBlock):
         return contribution(team, random, *public)
     which = drawn.nonzero()[:, 0]
     size = 1 << max(0, len(which) - 1).bit_length()  # a power of two: few shapes, since kernels are made for each

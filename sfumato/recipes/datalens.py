@@ -1,4 +1,5 @@
-"""Recipes of DataLens (Wang et al., CCS 2021): its section 5, its official code's README, its ablations, and ours.
+"""Recipes of DataLens (Wang et al., CCS 2021): its section 5, its official code's README, its ablations; and of kernel
+votes, our own method after it.
 
 The paper gives k, sigma, beta, c and the number of teachers in 5.1, 5.3, table 4, the code in its README. They differ
 in the law of the latents, and at epsilon 10 in k, sigma and beta. Below epsilon 1 (table 2) neither says anything: the
@@ -19,7 +20,7 @@ LARGE = 10.0
 
 
 @dataclass(frozen=True)
-class Made:
+class ImageSet:
     """A set of the paper: what is public about it, and the accuracies that the paper reports (tables 1 and 2)."""
 
     data: str
@@ -30,11 +31,13 @@ class Made:
 
 
 SETS = {
-    "mnist": Made("mnist", 60_000, (1, 28, 28), 10, (0.2344, 0.2919, 0.4201, 0.6485, 0.7123, 0.8066)),
-    "fashion-mnist": Made("fashion-mnist", 60_000, (1, 28, 28), 10, (0.2226, 0.3863, 0.4314, 0.5534, 0.6478, 0.7061)),
-    "faces": Made("celeba-gender", 182_637, (3, 64, 64), 2, (None, None, None, None, 0.7058, 0.7287)),
+    "mnist": ImageSet("mnist", 60_000, (1, 28, 28), 10, (0.2344, 0.2919, 0.4201, 0.6485, 0.7123, 0.8066)),
+    "fashion-mnist": ImageSet(
+        "fashion-mnist", 60_000, (1, 28, 28), 10, (0.2226, 0.3863, 0.4314, 0.5534, 0.6478, 0.7061)
+    ),
+    "faces": ImageSet("celeba-gender", 182_637, (3, 64, 64), 2, (None, None, None, None, 0.7058, 0.7287)),
 }
-FAIRFACE = Made("fairface", 28_000, (3, 64, 64), 2, (None,) * 6)
+FAIRFACE = ImageSet("fairface", 28_000, (3, 64, 64), 2, (None,) * 6)
 
 # (set, whether epsilon is 10): k, sigma, beta, c, latent. A beta or c of 0 is not given: 0.7 sigma/N, and no clipping.
 PAPER = {
@@ -59,7 +62,7 @@ NOISE = 0.72  # beta N / sigma of Fashion-MNIST at epsilon 1, kept where an abla
 EARLIER = "The paper gives no settings below epsilon 1: these are those of epsilon 1, and the run ends sooner."
 ORDER = "Teachers are updated in the official code's order, not in that of Algorithm 1 (order=paper)."
 UNSAID = "The paper gives no beta at epsilon 10: 0.7 sigma/N is taken, within its range of sigma/2N to sigma/N."
-OURS = "For a large GPU: kernels as teachers, not networks; a student that fits all votes so far (docs/datalens.md)."
+OURS = "For a large GPU: kernels as teachers, and a generator that explains all votes (docs/methods/kernel-votes.md)."
 MEASURED = "Measured in docs/results.md."
 ONCE = "Measured in docs/results.md with one seed."
 UNMEASURED = "Not yet measured."
@@ -67,26 +70,26 @@ FACES = "Made for CelebA; with another set of faces take fewer teachers, so that
 
 
 def _recipe(kind: str, name: str, epsilon: float, settings: dict[str, Any], paper: str, *notes: str) -> Recipe:
-    made = SETS[name]
+    images = SETS[name]
     return Recipe(
         name=f"datalens-{kind}-{name}-{epsilon:g}",
         method="datalens",
         settings=settings,
         epsilon=epsilon,
-        data=made.data,
-        records=made.records,
-        shape=made.shape,
-        classes=made.classes,
+        data=images.data,
+        records=images.records,
+        shape=images.shape,
+        classes=images.classes,
         kind=kind,
         paper=paper,
         note=" ".join(notes),
-        published=made.published[EPSILONS.index(epsilon)],
+        published=images.published[EPSILONS.index(epsilon)],
     )
 
 
 def _schedule(name: str) -> dict[str, Any]:
-    batch, draws, warmup = SCHEDULE[name]
-    return {"teachers": TEACHERS[name], "batch": batch, "teacher_batch": draws, "updates": 2, "warmup": warmup}
+    batch, teacher_batch, warmup = SCHEDULE[name]
+    return {"teachers": TEACHERS[name], "batch": batch, "teacher_batch": teacher_batch, "updates": 2, "warmup": warmup}
 
 
 def datalens_paper(name: str, epsilon: float) -> Recipe:
@@ -119,33 +122,27 @@ FEW = (2000, 20)  # of the 28,000 faces
 
 
 def datalens_ours(name: str, epsilon: float) -> Recipe:
-    """Our best settings for a budget: critics in closed form, votes of length one, a student that explains them all."""
+    """Our best settings for a budget, of `kernel-votes`: our own method after DataLens."""
     teachers, teacher_batch = FEW if name == "faces" else PARTS[epsilon == LARGE]
     settings = {
-        "critic": "kernel",
-        "waves": 4000,
+        "frequencies": 4000,
         "bandwidth": 0.214,
         "octaves": 1.5,
-        "compress": "unit",
-        "rule": "mean",
-        "student": "field",
         "teachers": teachers,
         "teacher_batch": teacher_batch,
-        "updates": 1,
-        "warmup": 0,
         "batch": 100,
         "steps": 40,
         "fits": 30,
         "finish": 800,
-        "shown": 500,
+        "fakes": 500,
         "learning_rate": 3e-3,
-        "generator": "conv",
         "width": 32,
     }
     seen = {0.2: ONCE, 0.4: ONCE, 1.0: MEASURED, LARGE: MEASURED} if name != "faces" else {1.0: ONCE, LARGE: ONCE}
     notes = (OURS, seen.get(epsilon, UNMEASURED))
-    made = replace(_recipe("ours", name, epsilon, settings, "none", *notes), published=None)
-    return replace(made, data=FAIRFACE.data, records=FAIRFACE.records) if name == "faces" else made
+    recipe = _recipe("ours", name, epsilon, settings, "none", *notes)
+    recipe = replace(recipe, method="kernel-votes", published=None)
+    return replace(recipe, data=FAIRFACE.data, records=FAIRFACE.records) if name == "faces" else recipe
 
 
 def datalens_small() -> Recipe:
@@ -166,8 +163,8 @@ def datalens_small() -> Recipe:
         "critic_width": 8,
         "critic_hidden": 32,
     }
-    made = _recipe("ours", "fashion-mnist", LARGE, settings, "none", "For a look on two cores, not for quality.")
-    return replace(made, name="datalens-small-fashion-mnist-10", published=None)
+    recipe = _recipe("ours", "fashion-mnist", LARGE, settings, "none", "For a look on two cores, not for quality.")
+    return replace(recipe, name="datalens-small-fashion-mnist-10", published=None)
 
 
 BASE = datalens_code("fashion-mnist", 1.0)
@@ -208,22 +205,24 @@ def table5() -> Iterator[Recipe]:
     """D2P-Fed and FetchSGD in place of TopAgg: for as many steps as TopAgg has, and at its sigma."""
     same = "Sigma gives as many steps as TopAgg has; beta is 0.72 of the noise in one pixel, as in the base."
 
-    def made(name: str, kind: str, sigma: float, pixel: float, published: float | None, note: str) -> Recipe:
+    def compressed(name: str, kind: str, sigma: float, pixel: float, published: float | None, note: str) -> Recipe:
         changes = {"compress": kind, "sigma": sigma, "threshold": round(NOISE * sigma * pixel / 4000, 4)}
         return _changed("table5", name, changes, published, note)
 
     # The last number but two is the noise in a decoded pixel: two units a level, 64 spacings, the median of five.
-    yield made("levels", "levels", 19_800.0, 1 / 2, 0.1667, f"D2P-Fed's levels, true sensitivity. {same}")
-    yield made("levels-sigma-5000", "levels", 5000.0, 1 / 2, 0.1667, "D2P-Fed's levels: spent after a few steps.")
-    yield made("lattice", "lattice", 23_550.0, 1 / 64, None, f"A sound design in D2P-Fed's place. {same}")
-    yield made("sketch", "sketch", 11_180.0, 0.536, 0.6387, f"FetchSGD with its noise on the sketch. {same}")
-    yield made("sketch-sigma-5000", "sketch", 5000.0, 0.536, 0.6387, "FetchSGD with its noise on the sketch.")
+    yield compressed("levels", "levels", 19_800.0, 1 / 2, 0.1667, f"D2P-Fed's levels, true sensitivity. {same}")
+    yield compressed("levels-sigma-5000", "levels", 5000.0, 1 / 2, 0.1667, "D2P-Fed's levels: spent after a few steps.")
+    yield compressed("lattice", "lattice", 23_550.0, 1 / 64, None, f"A sound design in D2P-Fed's place. {same}")
+    yield compressed("sketch", "sketch", 11_180.0, 0.536, 0.6387, f"FetchSGD with its noise on the sketch. {same}")
+    yield compressed("sketch-sigma-5000", "sketch", 5000.0, 0.536, 0.6387, "FetchSGD with its noise on the sketch.")
 
 
 def table7() -> Iterator[Recipe]:
     """Components left out; without a threshold it is a cell of table 4."""
-    yield _changed("table7", "dense", {"sparse": False}, 0.4775, "No top-k: all pixels vote, and a query costs more.")
-    yield _changed("table7", "plain-signs", {"stochastic": False}, 0.6159, "No stochastic quantisation.")
+    yield _changed(
+        "table7", "dense", {"compress": "dense"}, 0.4775, "No top-k: all pixels vote, and a query costs more."
+    )
+    yield _changed("table7", "plain-signs", {"compress": "plain-signs"}, 0.6159, "No stochastic quantisation.")
 
 
 def every() -> Iterator[Recipe]:

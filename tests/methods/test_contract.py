@@ -111,6 +111,18 @@ TINY = {
         "critic_width": 2,
         "critic_hidden": 4,
     },
+    "kernel-votes": {
+        "frequencies": 20,
+        "teachers": 6,
+        "teacher_batch": 2,
+        "batch": 4,
+        "steps": 6,
+        "fits": 2,
+        "finish": 3,
+        "fakes": 5,
+        "width": 8,
+        "latent": 4,
+    },
     "ndpdc": {"each": 2, "steps": 6, "batch": 12, "width": 4, "depth": 1},
     "p3gm": {"steps": 5, "batch": 12, "latent": 3, "width": 8, "components": 2, "rounds": 2},
     "pate-gan": {

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -29,12 +29,23 @@ if TYPE_CHECKING:
 
 TAPS = 25
 SPREAD = 0.02  # standard deviation of the first weights, as in DCGAN
-CHOICES = {"moments": ("float32", "bfloat16"), "precision": ("float32", "tf32", "bfloat16")}
+MOMENTS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "tf32", "bfloat16")
+
+
+class CriticBlock(Protocol):
+    """Some critics as they are asked behind the barrier."""
+
+    def directions(self, fakes: Tensor, labels: Tensor) -> Tensor:
+        """Where each critic would move the fakes (m, c, h, w): (count, m, c h w)."""
+
+    def scores(self, images: Tensor, labels: Tensor) -> Tensor:
+        """How real each critic finds images (count or 1, n, c, h, w): (count, n)."""
 
 
 @dataclass(frozen=True)
 class Critics:
-    """The public recipe of a block of teachers: one network, one optimiser, no state shared.
+    """What a teacher is, public: one network, one optimiser, no state shared.
 
     `precision` is that of matrix products. "tf32" is float32 on a CPU. "bfloat16" rounds what goes into
     products and what is kept for the way back; weights are learned in float32, and Adam keeps a rounded copy of the
@@ -49,7 +60,6 @@ class Critics:
     width: int = 32
     hidden: int = 256
     norm: bool = True
-    heads: bool = False  # the last layer has weights of its own for each label, not only a constant
     teacher_batch: int = 15  # real images that each teacher brings to an update
     learning_rate: float = 1e-3
     beta1: float = 0.5
@@ -64,14 +74,16 @@ class Critics:
             )
         if min(self.width, self.hidden, self.teacher_batch) < 1 or not 0 < self.learning_rate < 10:
             raise ValueError(
-                "Expected width, hidden, draws from 1 and rate in (0, 10), "
+                "Expected width, hidden and teacher_batch from 1 and learning_rate in (0, 10), "
                 f"found {self.width}, {self.hidden}, {self.teacher_batch}, {self.learning_rate}."
             )
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
             raise ValueError(f"Expected beta1 and beta2 in [0, 1), found {self.beta1}, {self.beta2}.")
-        for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"Expected {name} to be one of {', '.join(allowed)}, found {getattr(self, name)!r}.")
+        if self.moments not in MOMENTS or self.precision not in PRECISIONS:
+            raise ValueError(
+                f"Expected moments of {', '.join(MOMENTS)} and precision of {', '.join(PRECISIONS)}, "
+                f"found moments={self.moments}, precision={self.precision}."
+            )
 
     @property
     def maps(self) -> tuple[int, int]:
@@ -97,8 +109,7 @@ class Critics:
         (a, b), y = self.maps, self.classes
         convolutions = TAPS * (self.shape[0] + y) * a + a + TAPS * (a + y) * b + b
         linear = (self.positions[2] * b + y + 1) * self.hidden + self.hidden + y + 1
-        own = y * self.hidden if self.heads else 0
-        return convolutions + linear + own + (2 * b + 2 * self.hidden if self.norm else 0)
+        return convolutions + linear + (2 * b + 2 * self.hidden if self.norm else 0)
 
     def layout(self) -> dict[str, tuple[int, ...]]:
         """The weights of one critic by name. `dense` and `last` have rows for inputs, label and bias, in this order."""
@@ -114,8 +125,6 @@ class Critics:
             "dense": (rows, h),
             "last": (h + y + 1,),
         }
-        if self.heads:
-            weights["heads"] = (y, h)
         if self.norm:
             weights |= {"second_scale": (b,), "second_shift": (b,), "dense_scale": (h,), "dense_shift": (h,)}
         return weights

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from triton import language as tl
 
 GOLDEN = 40503  # 2^16 over the golden ratio
 # of a tile: 16 numbers a thread; of twelve tried on an H200 the fastest
@@ -29,7 +32,7 @@ def descend(
     """One step in place on the gradient inputs^T slopes of (count, n, rows) and (count, n, columns), in bfloat16.
 
     `state` is weights in float32, first and second moments and the weights' copy in bfloat16, all (count, rows,
-    columns); `scalars` are a, b and the dither: see `teachers.adam`.
+    columns); `scalars` are a, b and the dither: see `stacked.adam`.
     """
     count, n, rows = inputs.shape
     columns = slopes.shape[2]
@@ -80,8 +83,9 @@ def working(device: torch.device) -> Any:
         descend(kernel, inputs, slopes, states[0], scalars, 0.5, 0.9)
     except Exception:  # no Triton, no C compiler, no room on the disk for what it makes, ...
         return None
-    named = [{"dense": tensor} for tensor in states[1]]
-    adam({"dense": torch.bmm(inputs.mT.float(), slopes.float())}, *named, scalars, 0.5, 0.9)
+    weights, first, second, rounded = ({"dense": tensor} for tensor in states[1])
+    gradient = {"dense": torch.bmm(inputs.mT.float(), slopes.float())}
+    adam(gradient, weights, first, second, rounded, scalars, 0.5, 0.9)
     # A sum in another order may round a short number to its neighbour.
     near = [torch.allclose(x.float(), y.float(), rtol=1e-2, atol=1e-3) for x, y in zip(*states, strict=True)]
     return kernel if all(near) else None
@@ -94,8 +98,8 @@ def _written() -> Callable[..., Any]:
     import triton
     from triton import language as tl
 
-    @triton.jit
-    def step(
+    @triton.jit  # type: ignore[untyped-decorator]
+    def step(  # type: ignore[no-untyped-def]
         inputs,
         slopes,
         weights,
@@ -141,7 +145,7 @@ def _written() -> Callable[..., Any]:
         m = beta1 * tl.load(first + at, mask=there, other=0.0).to(tl.float32) + (1 - beta1) * g
         v = beta2 * tl.load(second + at, mask=there, other=0.0).to(tl.float32) + (1 - beta2) * g * g
         w = tl.load(weights + at, mask=there, other=0.0) - m / (a * tl.sqrt(v) + b)
-        # As in `teachers.dithered`: rounded down after adding a threshold that is another one in every step.
+        # As in `stacked.dithered`: rounded down after adding a threshold that is another one in every step.
         threshold = ((place * golden >> 3) + offset) & 0xFFFF
         dithered = ((v.to(tl.int32, bitcast=True) + threshold) & -65536).to(tl.float32, bitcast=True)
         tl.store(weights + at, w, mask=there)
@@ -149,4 +153,5 @@ def _written() -> Callable[..., Any]:
         tl.store(second + at, dithered.to(tl.bfloat16), mask=there)
         tl.store(copy + at, w.to(tl.bfloat16), mask=there)
 
-    return step
+    kernel: Callable[..., Any] = step
+    return kernel

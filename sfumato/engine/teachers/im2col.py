@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+if TYPE_CHECKING:
+    from triton import language as tl
 
 WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}
 # of a tile, at most: 64 words for each of 128 threads
@@ -125,8 +128,8 @@ def _written() -> Callable[..., Any]:
     import triton
     from triton import language as tl
 
-    @triton.jit
-    def copy(
+    @triton.jit  # type: ignore[untyped-decorator]
+    def copy(  # type: ignore[no-untyped-def]
         x,
         out,
         rows,
@@ -161,4 +164,5 @@ def _written() -> Callable[..., Any]:
         to = row.to(tl.int64)[:, None] * columns + column[None, :]
         tl.store(out + to, word, mask=(row < rows)[:, None] & (column < columns)[None, :])
 
-    return copy
+    kernel: Callable[..., Any] = copy
+    return kernel

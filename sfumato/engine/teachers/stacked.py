@@ -4,7 +4,7 @@ Every tensor has a leading axis of teachers, every operation is a batched matrix
 nothing is reduced over that axis: a teacher's numbers depend on its own images and on what is public. A NaN stays with
 the teacher that brought it.
 
-A convolution is a copy of windows (`windows.py`) and a batched product. Its gradient with respect to its input is
+A convolution is a copy of windows (`im2col.py`) and a batched product. Its gradient with respect to its input is
 again one: seen from the four parities of a pixel, a 5x5 convolution of stride 2 reaches back to 3x3 outputs. Real and
 fake images go through the products together, so weights are read once, and through the normalisation apart. The
 gradient is written out rather than left to autograd: directions need none for weights and updates none for images.
@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -37,6 +37,7 @@ SLOPE = 0.2
 EPSILON = 1e-5
 ADAM_EPSILON = 1e-8
 Weights = dict[str, Tensor]
+Labelled = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -54,33 +55,52 @@ BACKEND = "inductor"  # of torch.compile
 CPU_BOUND = 2**30  # bytes of working memory of a block
 
 
-def chunk_for(recipe: Critics, device: str, parts: int) -> int:
+class Measured(Protocol):
+    """Critics that know their size."""
+
+    def held(self, count: int) -> int:
+        """Bytes of the state of `count` critics."""
+
+    def bytes(self, count: int) -> int:
+        """Bytes that an update of `count` critics takes beside."""
+
+
+class Trained(Protocol):
+    """A block of critics with the state of their optimiser."""
+
+    weights: Weights
+    first: Weights
+    second: Weights
+    step: int
+
+
+def chunk_for(critics: Measured, device: str, parts: int) -> int:
     """How many of `parts` teachers make a block: what is free after the state of all, in even blocks.
 
     Where the state of all does not fit, a block takes its own state along. Data have no say.
     """
     kind = torch.device(device).type
     free = int(torch.cuda.mem_get_info(device)[0] * TUNING["cuda"].share) if kind == "cuda" else CPU_BOUND
-    left = free - recipe.held(parts) if kind == "cuda" else free
-    each = recipe.bytes(1) if left >= recipe.bytes(1) else recipe.bytes(1) + recipe.held(1)
-    most = max(1, (left if left >= recipe.bytes(1) else free) // each)
+    left = free - critics.held(parts) if kind == "cuda" else free
+    each = critics.bytes(1) if left >= critics.bytes(1) else critics.bytes(1) + critics.held(1)
+    most = max(1, (left if left >= critics.bytes(1) else free) // each)
     return math.ceil(parts / math.ceil(parts / most)) if parts else 1
 
 
 class Stacked:
     """A block of teachers that are trained and asked together. Made by `Critics.make`."""
 
-    def __init__(self, recipe: Critics, weights: Weights) -> None:
-        self.recipe = recipe
+    def __init__(self, critics: Critics, weights: Weights) -> None:
+        self.critics = critics
         self.weights = weights
         self.step = 0
         self.count = len(weights["last"])
         device = weights["last"].device
-        kind = torch.bfloat16 if recipe.moments == "bfloat16" else weights["last"].dtype
+        kind = torch.bfloat16 if critics.moments == "bfloat16" else weights["last"].dtype
         self.first = {name: torch.zeros_like(w, dtype=kind) for name, w in weights.items()}
         self.second = {name: torch.zeros_like(w, dtype=kind) for name, w in weights.items()}
         self.rounded = self._rounded()
-        self.inside = recipe.inside(0).to(device), recipe.inside(1).to(device)
+        self.inside = critics.inside(0).to(device), critics.inside(1).to(device)
         self.tuning = TUNING[device.type]
 
     def update(self, images: Tensor, labels: Tensor, fakes: Tensor, fake_labels: Tensor) -> None:
@@ -90,9 +110,9 @@ class Stacked:
         their labels (m) are shared by all. A label outside the classes means none.
         """
         self.step += 1
-        b1 = self.recipe.beta1
-        b2 = self.recipe.beta2
-        learning_rate = self.recipe.learning_rate / (1 - b1**self.step)
+        b1 = self.critics.beta1
+        b2 = self.critics.beta2
+        learning_rate = self.critics.learning_rate / (1 - b1**self.step)
         numbers = [
             (1 - b2**self.step) ** -0.5 / learning_rate,
             ADAM_EPSILON / learning_rate,
@@ -102,7 +122,7 @@ class Stacked:
         if images.is_cuda:
             scalars = scalars.pin_memory()  # else the copy waits for all work so far, and what follows comes late
         scalars = scalars.to(images.device, non_blocking=True)
-        with precision(self.recipe, images.device):
+        with precision(self.critics.precision, images.device):
             for part in self._tiles():
                 sets = [(images[part], labels[part]), (fakes[None], fake_labels[None])]
                 state = [_part(kind, part) for kind in (self.weights, self.first, self.second, self.rounded)]
@@ -110,19 +130,19 @@ class Stacked:
                 kernel = (
                     fused_adam.working(images.device) if fused_adam.fits(linear, images.shape[1] + len(fakes)) else None
                 )
-                way = self.recipe, self.tuning.align, self.inside, self._seen(part)
-                grads, factors = self._call(_gradients, *way, sets, kernel is None)
+                way = self.critics, self.tuning.align, self.inside, self._seen(part)
+                grads, (inputs, slopes) = self._call(_gradients, *way, sets, kernel is None)
                 self._call(adam, grads, *state, scalars, b1, b2)
                 if kernel is not None:
-                    fused_adam.descend(kernel, *factors, linear, scalars, b1, b2)
+                    fused_adam.descend(kernel, inputs, slopes, linear, scalars, b1, b2)
 
     def directions(self, fakes: Tensor, labels: Tensor) -> Tensor:
         """Minus the gradient of each teacher's mean softplus(-D(fake)) in the fakes: (count, m, c h w)."""
         found = [fakes.new_empty(0, len(fakes), fakes[0].numel())]
-        with precision(self.recipe, fakes.device):
+        with precision(self.critics.precision, fakes.device):
             for part in self._tiles():
                 given = (fakes[None], labels[None])
-                way = self.recipe, self.tuning.align, self.inside, self._seen(part)
+                way = self.critics, self.tuning.align, self.inside, self._seen(part)
                 found.append(self._call(_directions, *way, given))
         return torch.cat(found) if len(found) > 2 else found[-1]
 
@@ -139,15 +159,15 @@ class Stacked:
 
     def scores(self, images: Tensor, labels: Tensor) -> Tensor:
         """D of (count, n, c, h, w), each row one batch of its teacher, or of (1, n, c, h, w), shared: (count, n)."""
-        with precision(self.recipe, images.device):
-            return Pass(self.recipe, 1, self.inside, self._seen(slice(None)), [(images, labels)]).scores
+        with precision(self.critics.precision, images.device):
+            return Pass(self.critics, 1, self.inside, self._seen(slice(None)), [(images, labels)]).scores
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that changes: weights, moments and the number of steps. Private."""
         return state_of(self)
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from `state_dict` of a block of the same recipe and size."""
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state_dict` of as many critics of the same kind."""
         restore(self, state)
         self.rounded = self._rounded()
 
@@ -156,14 +176,14 @@ class Stacked:
 
         Adam, which has them at hand, rounds them again.
         """
-        return {"dense": self.weights["dense"].bfloat16()} if self.recipe.precision == "bfloat16" else {}
+        return {"dense": self.weights["dense"].bfloat16()} if self.critics.precision == "bfloat16" else {}
 
     def _seen(self, part: slice) -> Weights:
         """Weights of some teachers, rounded where products read them so."""
         return _part(self.weights | self.rounded, part)
 
     def _tiles(self) -> Iterator[slice]:
-        size = max(1, self.tuning.tile // self.recipe.bytes(1))
+        size = max(1, self.tuning.tile // self.critics.bytes(1))
         return (slice(start, start + size) for start in range(0, self.count, size))
 
     def _call(self, work: Callable[..., Any], *given: Any) -> Any:
@@ -178,18 +198,18 @@ class Stacked:
         return work(*given)
 
 
-def state_of(block: Any) -> dict[str, Tensor]:
+def state_of(block: Trained) -> dict[str, Tensor]:
     """Weights, moments and the number of steps of a block of critics, by name. Private."""
     groups = {"weights": block.weights, "first": block.first, "second": block.second}
     flat = {f"{group}.{name}": tensor for group, tensors in groups.items() for name, tensor in tensors.items()}
     return flat | {"step": torch.tensor(block.step)}
 
 
-def restore(block: Any, state: dict[str, Tensor]) -> None:
-    """Set a block of critics to `state_of` one of the same recipe and size."""
+def restore(block: Trained, state: Mapping[str, Tensor]) -> None:
+    """Set a block of critics to `state_of` one of the same kind and size."""
     own = state_of(block)
     if state.keys() != own.keys() or any(state[name].shape != own[name].shape for name in own):
-        raise ValueError(f"Expected the state of {block.count} critics of {block.recipe}, found another.")
+        raise ValueError(f"Expected the state of {len(next(iter(own.values())))} critics of one kind, found another.")
     block.step = int(state["step"])
     for name in own.keys() - {"step"}:
         own[name].copy_(state[name])
@@ -201,9 +221,9 @@ def _fused(work: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def precision(recipe: Any, device: torch.device) -> Iterator[None]:
+def precision(kind: str, device: torch.device) -> Iterator[None]:
     """No gradients, and matrix products of float32 as asked, for as long as the block lasts."""
-    with torch.no_grad(), products(recipe.precision, device):
+    with torch.no_grad(), products(kind, device):
         yield
 
 
@@ -228,33 +248,33 @@ class Pass:
 
     def __init__(
         self,
-        recipe: Critics,
+        critics: Critics,
         align: int,
         inside: tuple[Tensor, Tensor],
         weights: Weights,
-        sets: Sequence[tuple[Tensor, Tensor]],
+        sets: Sequence[Labelled],
     ) -> None:
-        self.recipe = recipe
+        self.critics = critics
         self.align = align
         self.inside = inside
         self.weights = weights
         self.count = len(weights["last"])
         self.sizes = [images.shape[1] for images, _ in sets]
         self.exact = weights["last"].dtype
-        self.kind = torch.bfloat16 if recipe.precision == "bfloat16" else self.exact
+        self.kind = torch.bfloat16 if critics.precision == "bfloat16" else self.exact
         self.labels = torch.cat([self._known(labels) for _, labels in sets], 1)
-        classes = torch.arange(recipe.classes + 1, device=self.labels.device)
-        hot = (self.labels[..., None] == classes) | (classes == recipe.classes)
+        classes = torch.arange(critics.classes + 1, device=self.labels.device)
+        hot = (self.labels[..., None] == classes) | (classes == critics.classes)
         self.condition = hot.to(self.exact)  # a one-hot label and a one, which bears the bias
         self.scores = self._forward([images for images, _ in sets])
 
     def _known(self, labels: Tensor) -> Tensor:
         """For every teacher and image, with any label outside the classes as one more class."""
-        none = self.recipe.classes
+        none = self.critics.classes
         return torch.where(labels < 0, none, labels).clamp(0, none).long().expand(self.count, -1)
 
     def _forward(self, sets: list[Tensor]) -> Tensor:
-        (_, half, _), (a, b) = self.recipe.sides, self.recipe.maps
+        (_, half, _), (a, b) = self.critics.sides, self.critics.maps
         self.pixels = [windows(x.movedim(2, 4).to(self.kind), 5, 2, 2, self.align) for x in sets]
         first = self._matrix("first")
         table = self._table(0)
@@ -273,13 +293,12 @@ class Pass:
         self.flat = torch.cat([self.middle.flatten(2), functional.pad(label, (0, spare)).to(self.kind)], 2)
         high, self.high_norm = self._norm(torch.bmm(self.flat, dense)[:, :, None].to(self.exact), "dense")
         self.high = torch.cat([high[:, :, 0], label], 2)
-        constant = torch.bmm(label, self.weights["last"][:, self.recipe.hidden :, None])[..., 0]
+        constant = torch.bmm(label, self.weights["last"][:, self.critics.hidden :, None])[..., 0]
         return constant + (high[:, :, 0] * self._head()).sum(2)
 
     def _head(self) -> Tensor:
-        """Weights of the last layer for each image (count, n or 1, hidden): shared, plus its label's own."""
-        shared = self.weights["last"][:, None, : self.recipe.hidden]
-        return shared + torch.bmm(self.condition[..., :-1], self.weights["heads"]) if self.recipe.heads else shared
+        """Weights of the last layer but for the label's constants (count, 1, hidden)."""
+        return self.weights["last"][:, None, : self.critics.hidden]
 
     def _matrix(self, name: str) -> Tensor:
         """Weights of a convolution, rounded and filled up as its product takes them."""
@@ -309,7 +328,7 @@ class Pass:
 
     def _norm(self, z: Tensor, name: str) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
         """Leaky ReLU of the normalised (count, n, positions, maps), and what the way back needs."""
-        if not self.recipe.norm:
+        if not self.critics.norm:
             return functional.leaky_relu(z, SLOPE), None
         unit = z - self._means(z)
         steep = (self._means(unit.square()) + EPSILON).rsqrt()
@@ -335,14 +354,11 @@ class Pass:
     def back(self, slope: Tensor, learn: bool) -> Tensor:
         """From the loss's slope in the scores (count, n) to that in the first maps; weights' gradients in `grads`."""
         self.grads: Weights = {}
-        hidden, (_, half, rest), b = self.recipe.hidden, self.recipe.sides, self.recipe.maps[1]
+        hidden, (_, half, rest), b = self.critics.hidden, self.critics.sides, self.critics.maps[1]
         n = sum(self.sizes)
         dense = self.weights["dense"]
         if learn:
             self.grads["last"] = torch.bmm(slope[:, None], self.high)[:, 0]
-            if self.recipe.heads:
-                by_label = self.condition[..., :-1] * slope[..., None]
-                self.grads["heads"] = torch.bmm(by_label.mT, self.high[..., :hidden])
         grad = (slope[..., None] * self._head())[:, :, None]
         grad = self._norm_back(grad, self.high[:, :, None, :hidden], self.high_norm, "dense")[:, :, 0]
         if learn:
@@ -360,14 +376,15 @@ class Pass:
         name = ("first", "second")[layer]
         shape = self.weights[name].shape
         maps = grad.shape[3]
-        y = self.recipe.classes
+        y = self.critics.classes
         grad = filled(grad, self.align)
         rows = [part.flatten(1, 2) for part in grad.split(self.sizes if len(inputs) > 1 else grad.shape[1], 1)]
         products = [torch.bmm(g.mT, x.expand(self.count, -1, -1)).mT for x, g in zip(inputs, rows, strict=True)]
         hot = filled(self.condition.to(self.kind), self.align)
         by_label = torch.bmm(hot.mT, grad.flatten(2)).unflatten(2, grad.shape[2:])  # row y is of all labels
         taps = (self._inside(layer).mT @ by_label)[..., :maps]
-        self.grads[name] = sum(p[:, : shape[1], : shape[2]].to(self.exact) for p in products)
+        first, *more = [p[:, : shape[1], : shape[2]].to(self.exact) for p in products]
+        self.grads[name] = sum(more, start=first)
         self.grads[f"{name}_label"] = taps[:, :y, :TAPS]
         self.grads[f"{name}_bias"] = taps[:, y, TAPS]
 
@@ -377,7 +394,7 @@ class Pass:
 
     def to_images(self, grad: Tensor) -> Tensor:
         """From the slope in the first maps to that in the images (count, n, c h w)."""
-        whole, half, _ = self.recipe.sides
+        whole, half, _ = self.critics.sides
         grad = grad.unflatten(2, half)
         images = _to_input(grad, self._turned("first"), whole, self.align).to(self.exact)
         return images.movedim(4, 2).flatten(2)
@@ -386,12 +403,13 @@ class Pass:
         """Weights (taps x in, out) as (3 x 3 x out, 2 x 2 x in): from outputs around a pixel to its four parities."""
         weights = self.weights[name].to(self.kind).unflatten(1, (5, 5, -1))
         six = functional.pad(weights, (0, 0, 0, 0, 0, 1, 0, 1)).unflatten(2, (3, 2)).unflatten(1, (3, 2))
-        turned = six.flip(1, 3).permute(0, 1, 3, 6, 2, 4, 5)
+        turned: Tensor = six.flip(1, 3).permute(0, 1, 3, 6, 2, 4, 5)
         return turned.reshape(self.count, 9 * weights.shape[4], -1)
 
 
 def _leak(grad: Tensor, out: Tensor) -> Tensor:
-    return torch.ops.aten.leaky_relu_backward(grad, out.to(grad.dtype), SLOPE, True)
+    through: Tensor = torch.ops.aten.leaky_relu_backward(grad, out.to(grad.dtype), SLOPE, True)
+    return through
 
 
 def _to_input(grad: Tensor, turned: Tensor, side: tuple[int, int], align: int) -> Tensor:
@@ -399,15 +417,20 @@ def _to_input(grad: Tensor, turned: Tensor, side: tuple[int, int], align: int) -
     count, n, h, w, _ = grad.shape
     columns = windows(grad, 3, 1, 1, align)
     found = torch.bmm(columns, filled(turned, align, rows=True))[..., : turned.shape[2]]
-    pixels = found.unflatten(2, (2, 2, -1)).unflatten(1, (n, h, w)).permute(0, 1, 2, 4, 3, 5, 6)
+    pixels: Tensor = found.unflatten(2, (2, 2, -1)).unflatten(1, (n, h, w)).permute(0, 1, 2, 4, 3, 5, 6)
     return pixels.reshape(count, n, 2 * h, 2 * w, -1)[:, :, : side[0], : side[1]]
 
 
 def _gradients(
-    recipe: Critics, align: int, inside: Any, weights: Weights, sets: Any, whole: bool
+    critics: Critics,
+    align: int,
+    inside: tuple[Tensor, Tensor],
+    weights: Weights,
+    sets: Sequence[Labelled],
+    whole: bool,
 ) -> tuple[Weights, tuple[Tensor, Tensor]]:
     """Of mean softplus(-D(real)) + mean softplus(D(fake)): for every weight, or in factors for the linear layer."""
-    way = Pass(recipe, align, inside, weights, sets)
+    way = Pass(critics, align, inside, weights, sets)
     real, fake = way.scores.split(way.sizes, 1)
     slope = torch.cat([-torch.sigmoid(-real) / real.shape[1], torch.sigmoid(fake) / fake.shape[1]], 1)
     way.learn_first(way.back(slope, learn=True))
@@ -415,8 +438,10 @@ def _gradients(
     return way.grads | ({"dense": torch.bmm(x.mT, y)} if whole else {}), (x, y)
 
 
-def _directions(recipe: Critics, align: int, inside: Any, weights: Weights, fakes: Any) -> Tensor:
-    way = Pass(recipe, align, inside, weights, [fakes])
+def _directions(
+    critics: Critics, align: int, inside: tuple[Tensor, Tensor], weights: Weights, fakes: Labelled
+) -> Tensor:
+    way = Pass(critics, align, inside, weights, [fakes])
     return way.to_images(way.back(torch.sigmoid(-way.scores) / way.sizes[0], learn=False))
 
 

@@ -1,14 +1,24 @@
 """DataLens: thousands of teachers vote on compressed gradients (Wang et al., CCS 2021). Site B3.
 
-    teacher i      a critic on its own part of the data, trained as in any GAN                        (Algorithm 1)
-    g_i            minus the gradient of its generator loss with respect to one fake image
-    v_i            +1 or -1 on the k pixels where |g_i| is largest, at random without bias, 0 elsewhere  (Algorithm 2)
-    released       V = sum_i v_i + N(0, sigma^2), discrete, for each fake image                          (Algorithm 3)
-    student        one step of G from G(z) towards G(z) + gamma g, where g is the sign of V beyond beta N, else 0
+Algorithm 1. Input: batch m, teachers N, iterations T, clipping c, top-k, noise sigma, threshold beta, disjoint parts
+d_1, ..., d_N of the data, step gamma.
+
+     2  for T iterations
+     4      z_1, ..., z_m                                                                        latents
+     5      Psi(z_1), ..., Psi(z_m)                                                              fake images
+     6      for each fake image j
+     8          for each teacher i: update Gamma_i on d_i and the fakes                          behind the barrier
+    11              g_j^(i) = - gradient of Gamma_i's loss at Psi(z_j)
+                    v_j^(i) = TopkStoSignGrad(g_j^(i), c, k): +1 or -1 on the k pixels where it is largest, at random
+                              without bias, and 0 elsewhere                                      (Algorithm 2)
+    14          V_j = sum_i v_j^(i) + N(0, sigma^2)                                              released (Algorithm 3)
+                g_j = +1 where V_j >= beta N, -1 where V_j <= -beta N, 0 elsewhere
+    16          x_j = Psi(z_j) + gamma g_j
+    18      one step of Psi on sum_j || Psi(z_j) - x_j ||^2
 
 A record lies in one part and may turn one teacher's vote over: Delta = 2 sqrt(k) under either relation, so that
-mu = 2 sqrt(k Q) / sigma after Q fake images. The guarantee even holds for all records of a part together. All that
-follows V is free post-processing: smoothing, other rules, averaging, replay.
+mu = 2 sqrt(k Q) / sigma after Q = T m fake images. The guarantee even holds for all records of a part together. All
+that follows V is free post-processing. With a given sigma, T is as large as the budget allows.
 
     >>> from sfumato import Budget, DataSpec
     >>> spec = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
@@ -19,28 +29,41 @@ follows V is free post-processing: smoothing, other rules, averaging, replay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from sfumato.accounting.budget import Budget
+from sfumato.accounting.calibrate import most_times
+from sfumato.accounting.claims import datalens, datalens_queries
 from sfumato.data.public import PublicImages
-from sfumato.engine import label_histogram
-from sfumato.engine.student import direction
-from sfumato.methods.base import Method
-from sfumato.methods.teachers import voting
-from sfumato.methods.teachers.compressions import compression
-from sfumato.methods.teachers.votes import Compression
-from sfumato.networks.generator import Generator
+from sfumato.engine.student import RULES, Student, direction, latents_and_labels
+from sfumato.engine.teachers.critics import CriticBlock
+from sfumato.methods.settings import count, setting
+from sfumato.methods.teachers.ensemble import WHOLE_PART, CriticEnsemble
+from sfumato.methods.teachers.quantise import Lattice, Levels
+from sfumato.methods.teachers.sketch import Sketch
+from sfumato.methods.teachers.votes import Compression, TopKSigns
+from sfumato.networks.generator import LAWS, Generator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.partitions import PartitionSum
-from sfumato.privacy.plan import Plan
+from sfumato.privacy.plan import Crossing, Plan, crossing, events_of
+from sfumato.privacy.samplers import FullBatch, Poisson
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
+VOTES = "votes"
+GAMMA = 1e-3  # Adam, which looks at signs, makes little of it
+NOISE = 0.7  # beta N / sigma where no threshold is given, amid the paper's 1/2 to 1
+SPACINGS = 64  # of a lattice, in the radius of its ball
+ORDERS = ("code", "paper")
+COMPRESSIONS = ("topk", "dense", "plain-signs", "levels", "lattice", "sketch")
 DEVIATIONS = (
     "A record's teacher is found by a keyed hash; the official code walks through the classes and wraps around.",
     "Each teacher has an optimiser of its own; the official code hands its state from teacher to teacher.",
@@ -51,53 +74,20 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataLens(Method):
-    """DataLens with sound accounting; every component can be switched."""
+class DataLens(CriticEnsemble):
+    """DataLens with sound accounting; the ablations of its tables 4, 5 and 7 are settings."""
 
-    teachers: int = 4000  # N
-    topk: int = 200  # k
-    sigma: float = 0.0  # of the votes; 0: the least that `steps` allow within the budget
-    threshold: float = 0.0  # beta; 0: 0.7 sigma/N, amid the paper's sigma/2N to sigma/N
-    clip: float = 1e-5  # c
-    steps: int = 150  # of the generator; with a given sigma as many as the budget allows
-    batch: int = 15  # fake images a step, each a query
-    teacher_batch: int = 15  # real images a teacher sees in each update
-    updates: int = 2  # of each teacher a step
-    warmup: int = 10  # updates before the first step
-    order: str = "code"  # "paper": the teachers are updated before each image
-    compress: str = "topk"  # "levels", "lattice", "unit" or "sketch"
-    levels: int = 5  # of compress="levels"
-    stochastic: bool = True  # signs drawn at random; else the plain ones
-    sparse: bool = True  # only the k largest vote; else all pixels
-    share: float = 1.0  # of the teachers, drawn anew for each image
-    rule: str = "sign"  # "soft", "tanh", "shrunk", "mean"
-    blur: float = 0.0  # pixels, of the noisy votes
-    learning_rate: float = 1e-3
-    anneal: bool = False  # the rate falls along a cosine to nothing at the end
-    student: str = "step"  # or "field": the generator explains all votes so far, not the last ones
-    fits: int = 1  # generator steps a query
-    finish: int = 0  # of student="field": generator steps after the last query
-    cross: bool = False  # of student="field": half of the queries are about another label
-    ema_decay: float = 0.0  # decay of the averaged generator
-    replay: int = 0  # queries remembered
-    latent: int = 50
-    latent_distribution: str = "gaussian"  # or "uniform", as in the official code
-    generator: str = "dcgan"  # or "conv"
-    width: int = 64
-    hidden: int = 1024
-    conditional: bool = True
-    critic: str = "network"  # or "kernel": in closed form
-    shown: int = 0  # further fake images that teachers learn from and are not asked about
-    critic_width: int = 32
-    critic_hidden: int = 256
-    critic_norm: bool = True  # batch normalisation, of real and fake images apart
-    critic_heads: bool = False  # a last layer of its own for each label
-    critic_learning_rate: float = 1e-3
-    bandwidth: float = 0.25  # of critic="kernel", in grey levels a pixel
-    octaves: float = 0.0  # of critic="kernel": its widths, in turn or in its waves
-    waves: int = 0  # of critic="kernel": a sum of so many in place of a Gaussian
-    precision: str = "tf32"
-    moments: str = "float32"
+    topk: int = count(200, "k, pixels that a teacher votes on")
+    sigma: float = setting(0.0, "noise of the votes; 0: the least that `steps` allow", low=0, below=1e9)
+    threshold: float = setting(0.0, "beta; 0: 0.7 sigma/N, a tiny number for none", low=0, below=1e9)
+    clip: float = setting(1e-5, "c, limit of a gradient's entries; 0 for none", low=0, below=1e9)
+    order: str = setting("code", "teachers are updated before each batch; paper: before each image", choices=ORDERS)
+    compress: str = setting("topk", "how a gradient becomes a vote: Algorithm 2, or another", choices=COMPRESSIONS)
+    share: float = setting(1.0, "of the teachers, drawn anew for each image", above=0, high=1)
+    rule: str = setting("sign", "how noisy votes become a direction: Algorithm 3, or another", choices=RULES)
+    blur: float = setting(0.0, "width of a blur of the noisy votes", low=0, below=1e9, unit="pixels")
+    replay: int = count(0, "past queries that are remembered", low=0)
+    latent_distribution: str = setting("gaussian", "law of the latent z; the code has the uniform one", choices=LAWS)
 
     name: ClassVar[str] = "datalens"
     site: ClassVar[Site] = Site.B3
@@ -107,63 +97,100 @@ class DataLens(Method):
     axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
-    def __post_init__(self) -> None:
-        voting.check(self)
-
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        return voting.plan(self, self.votes(), spec, budget, DEVIATIONS)
-
-    def votes(self) -> Compression:
-        """How a teacher's direction becomes a vote."""
-        return compression(
-            self.compress, self.topk, self.clip, stochastic=self.stochastic, sparse=self.sparse, levels=self.levels
+    @property
+    def compression(self) -> Compression:
+        """How a teacher's gradient becomes a vote: Algorithm 2, or what tables 5 and 7 put in its place."""
+        if self.compress == "levels":
+            return Levels(clip=self.clip)
+        if self.compress == "lattice":
+            radius = (self.clip or 1.0) * math.sqrt(self.topk)  # as long as a clipped vote can be
+            return Lattice(radius, radius / SPACINGS)
+        signs = TopKSigns(
+            self.topk, self.clip, stochastic=self.compress != "plain-signs", sparse=self.compress != "dense"
         )
+        return Sketch(signs) if self.compress == "sketch" else signs
+
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        sampler = FullBatch() if self.share == 1 else Poisson(self.share)
+        votes = crossing(self.compression.bound(spec.pixels), z, sampler, self.steps * self.batch, held=True)
+        return {VOTES: votes}
+
+    def calibrated(self, spec: DataSpec, budget: Budget, taken: Mapping[str, Crossing]) -> Mapping[str, Crossing]:
+        """The least noise for the steps or, with a given sigma, as many steps as it allows."""
+        if not self.sigma:
+            return super().calibrated(spec, budget, taken)
+        votes = self.crossings(spec, self.sigma / self.compression.bound(spec.pixels).norm)[VOTES]
+        steps = most_queries(replace(votes, times=1), tuple(taken.values()), budget) // self.batch
+        if not steps:
+            raise ValueError(
+                f"Expected sigma large enough for one step of {self.batch} queries within epsilon "
+                f"{budget.epsilon:g}, found sigma={self.sigma:g}; raise sigma or lower batch."
+            )
+        return {VOTES: replace(votes, times=steps * self.batch)}
+
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        votes = plan.crossings[VOTES]
+        beside = tuple(c for name, c in plan.crossings.items() if name != VOTES)
+        return {
+            "queries": votes.times,
+            "queries_max": most_queries(replace(votes, times=1), beside, plan.budget) if self.sigma else votes.times,
+            "steps": votes.times // self.batch,
+            "sigma": votes.mechanism.std(votes.bound),
+            "part": WHOLE_PART,
+        }
+
+    def claim(self, plan: Plan) -> dict[str, Any]:
+        # A lattice is not in the paper: its k is that of a vote as long.
+        k = plan.crossings[VOTES].bound.norm ** 2 if self.compress == "lattice" else self.topk
+        sigma = plan.facts["sigma"]
+        most = datalens_queries(k, sigma, plan.budget.epsilon, plan.budget.delta)
+        return {**datalens(k, sigma, plan.budget.delta, queries=plan.facts["queries"]), "queries_max": most}
 
     def small(self) -> DataLens:
         """The same votes by a few small teachers."""
-        few = self.at_most(
-            teachers=8, critic_width=4, critic_hidden=8, warmup=1, teacher_batch=2, shown=4, finish=1, waves=64
-        )
-        return few.at_most(hidden=8, width=2 if self.generator == "dcgan" else 8, batch=4)
+        return super().small().at_most(batch=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec = barrier.spec
-        facts = barrier.plan.facts
-        votes = self.votes()
-        d = spec.pixels
-        sigma = facts["sigma"] * votes.gain
-        steps = facts["steps"]
-        m = 1 if self.order == "paper" else self.batch  # images a question is about
-        weights = label_histogram.shares(self.labels, barrier, run)
-        student = voting.student(self, spec, weights, run, steps)
-        teachers = barrier.hold(voting.critics(self, spec), self.teachers)  # each record in one part
-        ask = lambda team, random, x, y, j: votes.encode(team.directions(x, y)[:, j : j + m], random)  # noqa: E731
-        query = PartitionSum(teachers, ask, votes.bound(d), votes.shape(d), m)
-        strip = Preview(run, student.net, spec)
+        T = barrier.plan.facts["steps"]
+        m = self.batch
+        N = self.share * self.teachers  # that vote
+        compress = self.compression
+        sigma = barrier.plan.facts["sigma"] * compress.gain  # of a pixel
+        beta = self.threshold or NOISE * sigma / N
+        asked = 1 if self.order == "paper" else m  # images between two updates of the teachers
 
-        def voted(x: Tensor, y: Tensor, j: int) -> Tensor:
-            noisy = barrier.release("votes", query, x, y, j)  # the barrier
-            seen = votes.decode(noisy, d, round(self.share * self.teachers))
-            n = self.share * self.teachers
-            return direction(
-                seen.view(-1, *spec.shape),
-                teachers=n,
-                sigma=sigma,
-                blur=self.blur,
-                rule=self.rule,
-                threshold=self.threshold or 0.7 * sigma / n,
-            )
+        def vote(block: CriticBlock, random: torch.Generator, x: Tensor, y: Tensor, j: int) -> Tensor:
+            g = block.directions(x, y)[:, j : j + asked]  # line 11
+            return compress.encode(g, random)  # Algorithm 2
 
-        for t in run.steps(steps, student=student, teachers=teachers, strip=strip):
-            z, y = voting.asked(student.net, self.batch, run, t)
-            x = student.fakes(z, y)
-            about = student.about(y)
-            lesson = voting.lesson(self, student, x, y, run, t)
-            moves = []
-            for j in range(0, self.batch, m):
-                for _ in range(self.updates if t or j else self.warmup + self.updates):
-                    barrier.train(teachers, *lesson)
-                moves.append(voted(x, about, j))
-            student.step(z, y, torch.cat(moves))
-            strip.look(t, steps, student.finished)
+        psi = self.new_generator(barrier, run, self.latent_distribution)
+        student = Student(
+            psi, learning_rate=self.learning_rate, ema_decay=self.ema_decay, replay=self.replay, scale=GAMMA
+        )
+        teachers = barrier.hold(self.critics(spec), self.teachers)  # Gamma_1, ..., Gamma_N, on d_1, ..., d_N
+        query = PartitionSum(teachers, vote, compress.bound(spec.pixels), compress.shape(spec.pixels), asked)
+        preview = Preview(run, psi, spec)
+        for t in run.steps(T, student=student, teachers=teachers, preview=preview):
+            z, y = latents_and_labels(psi, m, run, t)  # line 4
+            x = student.fakes(z, y)  # line 5
+            g = []
+            for j in range(0, m, asked):  # line 6
+                self.teach(barrier, teachers, x, y, first=t == j == 0)  # lines 8 to 10
+                V = barrier.release(VOTES, query, x, y, j)  # the barrier: line 14
+                V = compress.decode(V, spec.pixels, round(N)).view(-1, *spec.shape)
+                g.append(direction(V, teachers=N, sigma=sigma, threshold=beta, blur=self.blur, rule=self.rule))
+            student.step(z, y, torch.cat(g))  # lines 16 and 18
+            preview.look(t, T, student.finished)
         return student.finished(run.generator("statistics"))
+
+
+@lru_cache(maxsize=64)
+def most_queries(votes: Crossing, beside: tuple[Crossing, ...], budget: Budget) -> int:
+    """How many uses of a crossing a budget allows beside others. Kept, since the search may take a second."""
+
+    def events(queries: int) -> list[Any]:
+        crossings = {VOTES: replace(votes, times=queries), **{str(i): c for i, c in enumerate(beside)}}
+        return events_of(crossings, budget.relation)
+
+    return most_times(events, budget.epsilon, budget.delta)

@@ -20,28 +20,30 @@ The guarantee even holds for all records of a part together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import torch
 from torch import Tensor
 
-from sfumato.accounting.budget import Budget
-from sfumato.accounting.claims import g_pate
+from sfumato.accounting.claims import Claim, g_pate
 from sfumato.data.public import PublicImages
-from sfumato.engine.student import Student
-from sfumato.methods.base import Method
-from sfumato.methods.teachers import pate
+from sfumato.engine.student import Student, latents_and_labels
+from sfumato.engine.teachers.critics import CriticBlock
+from sfumato.methods.settings import count, setting
+from sfumato.methods.teachers.ensemble import SteepEnsemble
 from sfumato.methods.teachers.projections import Binned
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
 HISTOGRAM = "histogram"
 TEST = "test"
+ANSWERS = ("plurality", "mean")
 DEVIATIONS = (
     "Data-independent accounting; the paper reports an epsilon that depends on the votes, and stops by it.",
     "The histogram comes first and the test asks about its leading bin, a sum over teachers; the paper tests the "
@@ -55,36 +57,18 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPATE(Method):
+class GPATE(SteepEnsemble):
     """G-PATE with sound accounting."""
 
-    teachers: int = 2000  # N
-    dimensions: int = 10  # p
-    bins: int = 10  # B
-    clip: float = 2.0  # c, in standard deviations of a projected direction
-    ratio: float = 3.0  # sigma_1 / sigma_2
-    threshold: float = 0.2  # share of teachers that must agree
-    confident: bool = True  # False: no test, and all of the budget for the histogram
-    answer: str = "plurality"  # or "mean": of the bins' centres, as the noisy counts weigh them
-    loss: str = "wasserstein"  # of the critics, with a penalty on their slope; or "logistic"
-    penalty: float = 10.0  # lambda
-    steps: int = 150  # of the generator
-    batch: int = 64  # fake images a step, each a query
-    teacher_batch: int = 15  # real images a teacher sees in each update
-    updates: int = 2  # of each teacher a step
-    warmup: int = 10  # updates before the first step
-    learning_rate: float = 1e-3
-    ema_decay: float = 0.0  # decay of the averaged generator
-    latent: int = 50
-    generator: str = "dcgan"  # or "conv"
-    width: int = 64
-    hidden: int = 1024
-    critic_width: int = 32
-    critic_hidden: int = 256
-    critic_norm: bool = False  # batch normalisation of logistic critics, of real and fake images apart
-    critic_learning_rate: float = 1e-3
-    precision: str = "tf32"
-    moments: str = "float32"
+    teachers: int = count(2000, "N, critics, each on its own part of the data")
+    batch: int = count(64, "m, fake images a step, each a query")
+    dimensions: int = count(10, "p, of the projection")
+    bins: int = count(10, "B, in each dimension", low=2, high=1000)
+    clip: float = setting(2.0, "c, in standard deviations of a projected direction", above=0, below=1e6)
+    ratio: float = setting(3.0, "sigma_1 / sigma_2", low=1e-3, high=1e3)
+    threshold: float = setting(0.2, "share of the teachers that must agree", low=0, high=1)
+    confident: bool = setting(True, "test the leading bin; else all of the budget is the histogram's")
+    answer: str = setting("plurality", "the leading bin; mean: of the bins, weighed by their counts", choices=ANSWERS)
 
     name: ClassVar[str] = "g-pate"
     site: ClassVar[Site] = Site.B3
@@ -94,76 +78,58 @@ class GPATE(Method):
     axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
-    def __post_init__(self) -> None:
-        pate.check(
-            self,
-            counts=("dimensions",),
-            least=("penalty",),
-            choices={"answer": ("plurality", "mean"), "loss": pate.LOSSES},
-        )
-        if not (1e-3 <= self.ratio <= 1e3 and 0 <= self.threshold <= 1 and 2 <= self.bins <= 1000):
-            raise ValueError(
-                "Expected ratio from 0.001 to 1000, threshold from 0 to 1 and bins from 2 to 1000, found "
-                f"ratio={self.ratio}, threshold={self.threshold}, bins={self.bins}."
-            )
-        self.votes()
-
+    @property
     def votes(self) -> Binned:
         """How a teacher's direction becomes a vote."""
         return Binned(self.dimensions, self.bins, self.clip)
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        votes = self.votes()
-        queries = self.steps * self.batch
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        Q = self.steps * self.batch
+        found = {HISTOGRAM: crossing(self.votes.histogram, z, times=Q, held=True)}
+        if self.confident:
+            found[TEST] = crossing(self.votes.confirmation, self.ratio * z, times=Q, held=True)
+        return found
 
-        def at(noise: float) -> dict[str, Crossing]:
-            found = {HISTOGRAM: crossing(votes.histogram, noise, times=queries, held=True)}
-            test = {TEST: crossing(votes.confirmation, self.ratio * noise, times=queries, held=True)}
-            return found | (test if self.confident else {})
-
-        def claim(made: Mapping[str, Crossing]) -> dict[str, Any]:
-            answers = made[HISTOGRAM].mechanism.std(votes.histogram)
-            return g_pate(self.dimensions, self.ratio * answers, answers, queries, budget.delta)
-
-        return pate.plan(self, spec, budget, at, claim=claim, deviations=DEVIATIONS, queries=queries)
+    def claim(self, plan: Plan) -> Claim:
+        sigma_2 = plan.facts["sigma"][HISTOGRAM]
+        return g_pate(self.dimensions, self.ratio * sigma_2, sigma_2, plan.facts["queries"], plan.budget.delta)
 
     def small(self) -> GPATE:
         """The same votes by a few small teachers."""
-        few = self.at_most(
-            teachers=8, critic_width=4, critic_hidden=8, warmup=1, teacher_batch=2, latent=4, hidden=8, batch=4
-        )
-        return few.at_most(width=2 if self.generator == "dcgan" else 8)
+        return super().small().at_most(batch=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        votes = self.votes()
-        d = barrier.spec.pixels
-        m = self.batch
-        student = Student(
-            pate.generator(self, barrier, run), learning_rate=self.learning_rate, ema_decay=self.ema_decay
-        )
-        teachers = barrier.hold(pate.critics(self, barrier.spec), self.teachers)  # each record in one part
-        histogram = PartitionSum(
-            teachers,
-            lambda team, random, x, y, r: votes.encode(team.directions(x, y), r),
-            votes.histogram,
-            (self.dimensions, self.bins),
-            m,
-        )
-        test = PartitionSum(
-            teachers,
-            lambda team, random, x, y, r, named: votes.agree(team.directions(x, y), r, named),
-            votes.confirmation,
-            (self.dimensions,),
-            m,
-        )
+        spec = barrier.spec
+        votes = self.votes
+        p = self.dimensions
+        N = self.teachers
 
-        def ask(step: int, x: Tensor, y: Tensor) -> Tensor:
-            r = votes.matrix(d, run.generator("projection", step)).to(x)
-            counts = barrier.release(HISTOGRAM, histogram, x, y, r)  # the barrier
-            named = counts.argmax(-1)
-            agreed = barrier.release(TEST, test, x, y, r, named) if self.confident else counts.amax(-1)  # the barrier
+        def voted(block: CriticBlock, random: torch.Generator, x: Tensor, y: Tensor, R: Tensor) -> Tensor:
+            return votes.encode(block.directions(x, y), R)
+
+        def agreed(
+            block: CriticBlock, random: torch.Generator, x: Tensor, y: Tensor, R: Tensor, leading: Tensor
+        ) -> Tensor:
+            return votes.agree(block.directions(x, y), R, leading)
+
+        net = self.new_generator(barrier, run)
+        student = Student(net, learning_rate=self.learning_rate, ema_decay=self.ema_decay)
+        teachers = barrier.hold(self.critics(spec), N)  # each record in one part
+        histogram = PartitionSum(teachers, voted, votes.histogram, (p, self.bins), self.batch)
+        test = PartitionSum(teachers, agreed, votes.confirmation, (p,), self.batch)
+        preview = Preview(run, net, spec)
+        for t in run.steps(self.steps, student=student, teachers=teachers, preview=preview):
+            z, y = latents_and_labels(net, self.batch, run, t)
+            x = student.fakes(z, y)
+            self.teach(barrier, teachers, x, y, first=t == 0)
+            R = votes.matrix(spec.pixels, run.generator("projection", t)).to(x)
+            H = barrier.release(HISTOGRAM, histogram, x, y, R)  # the barrier
+            leading = H.argmax(-1)
+            agree = barrier.release(TEST, test, x, y, R, leading) if self.confident else H.amax(-1)  # the barrier
             if self.answer == "mean":
-                return votes.mean(counts / self.teachers, r).view_as(x)
-            return votes.decode(named, agreed >= self.threshold * self.teachers, r).view_as(x)
-
-        return pate.follow(self, barrier, run, teachers, student, ask)
+                moves = votes.mean(H / N, R)
+            else:
+                moves = votes.decode(leading, agree >= self.threshold * N, R)
+            student.step(z, y, moves.view_as(x))
+            preview.look(t, self.steps, student.finished)
+        return student.finished(run.generator("statistics"))

@@ -30,9 +30,10 @@ from torch import Tensor
 from sfumato.accounting.budget import Budget
 from sfumato.accounting.claims import gs_wgan, gs_wgan_sound
 from sfumato.data.public import PublicImages
-from sfumato.engine.student import Student, direction
-from sfumato.methods.base import Method
-from sfumato.methods.teachers import pate
+from sfumato.engine.student import Student, direction, latents_and_labels
+from sfumato.engine.teachers.critics import CriticBlock
+from sfumato.methods.settings import count, setting
+from sfumato.methods.teachers.ensemble import GENERATORS, SteepEnsemble
 from sfumato.methods.teachers.projections import clipped_length, unit_length
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
@@ -40,6 +41,7 @@ from sfumato.privacy.bounds import Bound
 from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.privacy.samplers import FullBatch, Poisson
+from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
@@ -58,35 +60,27 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class GSWGAN(Method):
+class GSWGAN(SteepEnsemble):
     """GS-WGAN with sound accounting, in either of its two repairs."""
 
-    teachers: int = 1000  # N critics
-    fix: str = "a"  # critics drawn for each image; "b": once a step
-    share: float = 0.0  # of the critics in a query; 0: 1/N, and 1 asks all of them
-    clip: float = 1.0  # C
-    sigma: float = 0.0  # of the noise, in units of 2C as in the paper; 0: the least that the steps allow
-    loss: str = "wasserstein"  # of the critics, with a penalty on their slope; or "logistic", without
-    penalty: float = 10.0  # lambda
-    unit: bool = True  # gradients brought to length C, where the penalty would hold them; else only clipped
-    steps: int = 2000  # T
-    batch: int = 32  # m fake images a step
-    teacher_batch: int = 16  # real images a critic sees in each update
-    updates: int = 1  # of each critic a step
-    warmup: int = 50  # updates before the first step
-    blur: float = 0.0  # pixels, of the noisy gradients
-    learning_rate: float = 2e-4
-    ema_decay: float = 0.99  # decay of the averaged generator
-    latent: int = 32
-    generator: str = "conv"  # or "dcgan"
-    width: int = 64
-    hidden: int = 512  # of dcgan
-    critic_width: int = 32
-    critic_hidden: int = 128
-    critic_norm: bool = False
-    critic_learning_rate: float = 1e-3
-    precision: str = "tf32"
-    moments: str = "float32"
+    teachers: int = count(1000, "N, critics, each on its own part of the data")
+    fix: str = setting("a", "critics are drawn for each image; b: once a step", choices=("a", "b"))
+    share: float = setting(0.0, "of the critics in a query; 0: 1/N, and 1 asks all of them", low=0, high=1)
+    clip: float = setting(1.0, "C, length of a critic's gradient", above=0, below=1e6)
+    sigma: float = setting(0.0, "noise in units of 2C; 0: the least that the steps allow", low=0, below=1e9)
+    unit: bool = setting(True, "gradients are brought to length C, where the penalty would hold them; else clipped")
+    blur: float = setting(0.0, "width of a blur of the noisy gradients", low=0, below=1e9, unit="pixels")
+    steps: int = count(2000, "T, steps of the generator")
+    batch: int = count(32, "m, fake images a step")
+    teacher_batch: int = count(16, "real images that a critic sees in each update")
+    updates: int = count(1, "updates of each critic a step")
+    warmup: int = count(50, "more updates of each critic before the first step", low=0)
+    learning_rate: float = setting(2e-4, "of Adam for the generator", above=0, high=1)
+    ema_decay: float = setting(0.99, "decay of the averaged generator; 0 for none", low=0, below=1)
+    latent: int = count(32, "dimensions of the latent z")
+    generator: str = setting("conv", "the generator's network", choices=GENERATORS)
+    hidden: int = count(512, "units of the first layer of generator=dcgan")
+    critic_hidden: int = count(128, "units of a critic's linear layer")
 
     name: ClassVar[str] = "gs-wgan"
     site: ClassVar[Site] = Site.B3
@@ -95,11 +89,6 @@ class GSWGAN(Method):
     framework: ClassVar[str] = "Gaussian mechanism"
     axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
-
-    def __post_init__(self) -> None:
-        pate.check(self, least=("blur", "share", "sigma", "penalty"), choices={"fix": ("a", "b"), "loss": pate.LOSSES})
-        if not (0 < self.clip < 1e6 and self.share <= 1):
-            raise ValueError(f"Expected clip above 0 and share up to 1, found clip={self.clip}, share={self.share}.")
 
     @property
     def drawn(self) -> float:
@@ -111,54 +100,54 @@ class GSWGAN(Method):
         """Of one critic's answer to one query."""
         return Bound(self.clip * (1 if self.fix == "a" else math.sqrt(self.batch)))
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
         sampler = Poisson(self.drawn) if self.drawn < 1 else FullBatch()
         times = self.steps * (self.batch if self.fix == "a" else 1)
+        return {GRADIENT: crossing(self.bound, z, sampler, times, held=True)}
 
-        def at(noise: float) -> dict[str, Crossing]:
-            return {GRADIENT: crossing(self.bound, noise, sampler, times, held=True)}
+    def calibrated(self, spec: DataSpec, budget: Budget, taken: Mapping[str, Crossing]) -> Mapping[str, Crossing]:
+        """The least noise, or a given one that is no less."""
+        least = super().calibrated(spec, budget, taken)
+        if not self.sigma:
+            return least
+        given = self.crossings(spec, 2 * self.clip * self.sigma / self.bound.norm)
+        missing = least[GRADIENT].mechanism.std(self.bound) / given[GRADIENT].mechanism.std(self.bound)
+        if missing > 1:
+            raise ValueError(
+                f"Expected sigma at least {missing:.4g} times as large for epsilon {budget.epsilon:g}, found "
+                f"sigma={self.sigma:g}; raise it, or leave it at 0 for the least that fits."
+            )
+        return given
 
-        def claim(made: Mapping[str, Crossing]) -> dict[str, Any]:
-            sigma = made[GRADIENT].mechanism.std(self.bound) / (2 * self.clip)
-            asked = max(2, round(1 / self.drawn)), sigma, self.batch, self.steps
-            told = sigma > 0.15 * math.sqrt(self.batch)  # below, it is out of reach of the accountant
-            official = gs_wgan_sound(*asked, budget.delta) if told else None  # of the paper's draws, with this noise
-            return {**gs_wgan(*asked, budget.delta), "official_draws_sound": official}
-
-        given = 2 * self.clip * self.sigma / self.bound.norm
-        return pate.plan(self, spec, budget, at, claim=claim, deviations=DEVIATIONS, queries=times, noise=given)
-
-    def small(self) -> GSWGAN:
-        """The same draws of a few small critics."""
-        return self.at_most(
-            teachers=8, critic_width=4, critic_hidden=8, warmup=1, teacher_batch=2, latent=4, hidden=8, width=8
-        )
+    def claim(self, plan: Plan) -> dict[str, Any]:
+        sigma = plan.facts["sigma"][GRADIENT] / (2 * self.clip)
+        asked = max(2, round(1 / self.drawn)), sigma, self.batch, self.steps
+        told = sigma > 0.15 * math.sqrt(self.batch)  # below, it is out of reach of the accountant
+        official = gs_wgan_sound(*asked, plan.budget.delta) if told else None  # of the paper's draws, with this noise
+        return {**gs_wgan(*asked, plan.budget.delta), "official_draws_sound": official}
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec = barrier.spec
         sigma = barrier.plan.facts["sigma"][GRADIENT]
-        student = Student(
-            pate.generator(self, barrier, run), learning_rate=self.learning_rate, ema_decay=self.ema_decay
-        )
-        critics = barrier.hold(pate.critics(self, spec), self.teachers)  # each record in one part
-        of_step = self.fix == "b"
-        shape = (self.batch, spec.pixels) if of_step else (spec.pixels,)
-        query = PartitionSum(critics, self._answers, self.bound, shape, 1 if of_step else self.batch)
+        asked = self.drawn * self.teachers
+        net = self.new_generator(barrier, run)
+        student = Student(net, learning_rate=self.learning_rate, ema_decay=self.ema_decay)
+        critics = barrier.hold(self.critics(spec), self.teachers)  # each record in one part
+        images = self.batch if self.fix == "a" else 1  # that are queries of their own
+        shape = (spec.pixels,) if self.fix == "a" else (self.batch, spec.pixels)
+        query = PartitionSum(critics, self.answers, self.bound, shape, images)
+        preview = Preview(run, net, spec)
+        for t in run.steps(self.steps, student=student, teachers=critics, preview=preview):
+            z, y = latents_and_labels(net, self.batch, run, t)
+            x = student.fakes(z, y)
+            self.teach(barrier, critics, x, y, first=t == 0)
+            g = barrier.release(GRADIENT, query, x, y).view_as(x)  # the barrier
+            student.step(z, y, direction(g, teachers=asked, sigma=sigma, threshold=0.0, blur=self.blur, rule="soft"))
+            preview.look(t, self.steps, student.finished)
+        return student.finished(run.generator("statistics"))
 
-        def ask(step: int, x: Tensor, y: Tensor) -> Tensor:
-            noisy = barrier.release(GRADIENT, query, x, y)  # the barrier
-            return direction(
-                noisy.view(-1, *spec.shape),
-                teachers=self.drawn * self.teachers,
-                sigma=sigma,
-                threshold=0.0,
-                blur=self.blur,
-                rule="soft",
-            )
-
-        return pate.follow(self, barrier, run, critics, student, ask)
-
-    def _answers(self, team: Any, random: torch.Generator, x: Tensor, y: Tensor) -> Tensor:
-        found = len(x) * team.directions(x, y)  # of each image's own loss
-        found = self.clip * unit_length(found) if self.unit else clipped_length(found, self.clip)
-        return found[:, None] if self.fix == "b" else found
+    def answers(self, block: CriticBlock, random: torch.Generator, x: Tensor, y: Tensor) -> Tensor:
+        """g_i of each critic and image, of length C or at most that; all of a step in one row with `fix="b"`."""
+        g = len(x) * block.directions(x, y)  # of each image's own loss
+        g = self.clip * unit_length(g) if self.unit else clipped_length(g, self.clip)
+        return g[:, None] if self.fix == "b" else g

@@ -21,18 +21,19 @@ beforehand; the paper stops by a number that depends on the votes. All that foll
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from sfumato.accounting.budget import Budget
-from sfumato.accounting.claims import pate_gan_independent
+from sfumato.accounting.claims import Claim, pate_gan_independent
 from sfumato.data.public import PublicImages
-from sfumato.methods.base import Method
-from sfumato.methods.teachers import pate
+from sfumato.engine.student import latents_and_labels
+from sfumato.engine.teachers.critics import CriticBlock
+from sfumato.methods.settings import count, setting
+from sfumato.methods.teachers.ensemble import GENERATORS, SteepEnsemble
 from sfumato.methods.teachers.student_discriminator import (
     TARGETS,
     StudentDiscriminator,
@@ -41,7 +42,6 @@ from sfumato.methods.teachers.student_discriminator import (
     target,
     varied,
 )
-from sfumato.methods.teachers.voting import asked
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import IntegerBound
@@ -51,6 +51,7 @@ from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
+WAYS_TO_VOTE = ("relative", "hard", "drawn")
 VOTES = "votes"
 YES_NO = IntegerBound(1, low=0, coordinates=1)
 DEVIATIONS = (
@@ -65,37 +66,29 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PATEGAN(Method):
+class PATEGAN(SteepEnsemble):
     """PATE-GAN with sound accounting, for images."""
 
-    teachers: int = 1000  # k in the paper
-    vote: str = "relative"  # above the teacher's mean; "hard": where D is above 0; "drawn": by a coin, sigmoid(D)
-    target: str = "majority"  # what the student is told: as in the paper, or "share" or "rank"
-    loss: str = "wasserstein"  # of the teachers, with a penalty on their slope; or "logistic" as in the paper
-    penalty: float = 10.0  # on it
-    explore: float = 0.3  # size of the public noise on images that are asked about
-    steps: int = 1000  # of queries
-    batch: int = 64  # fake images a step, each a query
-    teacher_batch: int = 15  # real images a teacher sees in each update
-    updates: int = 1  # of each teacher a step
-    warmup: int = 20  # updates before the first step
-    fits: int = 2  # steps of the student a query
-    moves: int = 1  # steps of the generator a query
-    replay: int = 20  # labelled batches that the student remembers
-    learning_rate: float = 1e-3
-    student_rate: float = 1e-3
-    student_width: int = 32
-    ema_decay: float = 0.99  # decay of the averaged generator
-    latent: int = 32
-    generator: str = "conv"  # or "dcgan"
-    width: int = 64
-    hidden: int = 512  # of dcgan
-    critic_width: int = 32
-    critic_hidden: int = 128
-    critic_norm: bool = False
-    critic_learning_rate: float = 1e-3
-    precision: str = "tf32"
-    moments: str = "float32"
+    teachers: int = count(1000, "k in the paper, teachers, each on its own part of the data")
+    vote: str = setting(
+        "relative", "above the teacher's mean; hard: where D > 0; drawn: by a coin, sigmoid(D)", choices=WAYS_TO_VOTE
+    )
+    target: str = setting("majority", "what the student is told; majority is the paper's", choices=TARGETS)
+    explore: float = setting(0.3, "size of the public noise on images that are asked about", low=0, below=1e9)
+    fits: int = count(2, "steps of the student a query")
+    moves: int = count(1, "steps of the generator a query")
+    replay: int = count(20, "labelled batches that the student remembers", low=0)
+    student_learning_rate: float = setting(1e-3, "of Adam for the student", above=0, high=1)
+    student_width: int = count(32, "channels of the student's first convolution")
+    steps: int = count(1000, "queries of `batch` images")
+    batch: int = count(64, "fake images a step, each a query")
+    updates: int = count(1, "updates of each teacher a step")
+    warmup: int = count(20, "more updates of each teacher before the first step", low=0)
+    ema_decay: float = setting(0.99, "decay of the averaged generator; 0 for none", low=0, below=1)
+    latent: int = count(32, "dimensions of the latent z")
+    generator: str = setting("conv", "the generator's network", choices=GENERATORS)
+    hidden: int = count(512, "units of the first layer of generator=dcgan")
+    critic_hidden: int = count(128, "units of a teacher's linear layer")
 
     name: ClassVar[str] = "pate-gan"
     site: ClassVar[Site] = Site.B2
@@ -105,59 +98,52 @@ class PATEGAN(Method):
     axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
-    def __post_init__(self) -> None:
-        choices = {"vote": ("relative", "hard", "drawn"), "target": TARGETS, "loss": pate.LOSSES}
-        counts = ("fits", "moves", "student_width")
-        least = ("replay", "explore", "penalty")
-        pate.check(self, counts=counts, least=least, choices=choices)
+    def contradictions(self) -> Iterator[str]:
+        yield from super().contradictions()
         if self.loss == "wasserstein" and self.vote != "relative":
-            raise ValueError(f"Expected loss=logistic for vote={self.vote}: other scores have no zero that means real.")
-        if not 0 < self.student_rate <= 1:
-            raise ValueError(f"Expected student_rate above 0 and up to 1, found student_rate={self.student_rate}.")
+            yield f"Expected loss=logistic for vote={self.vote}: other scores have no zero that means real."
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        queries = self.steps * self.batch
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        return {VOTES: crossing(YES_NO, z, times=self.steps * self.batch, held=True)}
 
-        def at(noise: float) -> dict[str, Crossing]:
-            return {VOTES: crossing(YES_NO, noise, times=queries, held=True)}
-
-        def claim(made: Mapping[str, Crossing]) -> dict[str, Any]:  # Laplace noise of the same deviation
-            return dict(pate_gan_independent(queries, math.sqrt(2) / made[VOTES].mechanism.std(YES_NO), budget.delta))
-
-        return pate.plan(self, spec, budget, at, claim=claim, deviations=DEVIATIONS, queries=queries)
+    def claim(self, plan: Plan) -> Claim:
+        laplace = math.sqrt(2) / plan.facts["sigma"][VOTES]  # of the same deviation
+        return pate_gan_independent(plan.facts["queries"], laplace, plan.budget.delta)
 
     def small(self) -> PATEGAN:
         """The same votes by a few small teachers."""
-        few = self.at_most(
-            teachers=8, critic_width=4, critic_hidden=8, warmup=1, teacher_batch=2, latent=4, hidden=8, batch=4
-        )
-        return few.at_most(width=8, student_width=4)
+        return super().small().at_most(batch=4, student_width=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec = barrier.spec
-        pair = self._pair(pate.generator(self, barrier, run), spec, run)
-        teachers = barrier.hold(pate.critics(self, spec), self.teachers)  # each record in one part
-        query = PartitionSum(teachers, self._votes, YES_NO, (1,), self.batch)
-        strip = Preview(run, pair.net, spec)
-        for t in run.steps(self.steps, pair=pair, teachers=teachers, strip=strip):
-            z, y = asked(pair.net, self.batch, run, t)
+        pair = self._pair(self.new_generator(barrier, run), spec, run)
+        teachers = barrier.hold(self.critics(spec), self.teachers)  # each record in one part
+        query = PartitionSum(teachers, self.votes, YES_NO, (1,), self.batch)
+        preview = Preview(run, pair.net, spec)
+        for t in run.steps(self.steps, pair=pair, teachers=teachers, preview=preview):
+            z, y = latents_and_labels(pair.net, self.batch, run, t)
             x = varied(pair.fakes(z, y), self.explore, run.generator("explore", t))
-            pate.teach(self, barrier, teachers, t, x, y)
-            votes = barrier.release(VOTES, query, x, y)[:, 0]  # the barrier
-            pair.learn(x, y, target(votes, self.teachers, self.target), run.generator("replay", t))
+            self.teach(barrier, teachers, x, y, first=t == 0)
+            n_1 = barrier.release(VOTES, query, x, y)[:, 0]  # the barrier
+            pair.learn(x, y, target(n_1, self.teachers, self.target), run.generator("replay", t))
             for move in range(self.moves):
-                pair.step(*asked(pair.net, self.batch, run, self.steps + t * self.moves + move))
-            strip.look(t, self.steps, pair.finished)
+                pair.step(*latents_and_labels(pair.net, self.batch, run, self.steps + t * self.moves + move))
+            preview.look(t, self.steps, pair.finished)
         return pair.finished(run.generator("statistics"))
 
-    def _votes(self, team: Any, random: torch.Generator, x: Tensor, y: Tensor) -> Tensor:
-        scores = team.scores(x[None], y[None])
-        if self.vote != "drawn":
-            return (above(scores, y) if self.vote == "relative" else scores > 0)[..., None].to(torch.int8)
-        drawn = torch.rand(scores.shape, generator=random, device=scores.device) < torch.sigmoid(scores)
-        return drawn[..., None].to(torch.int8)
+    def votes(self, block: CriticBlock, random: torch.Generator, x: Tensor, y: Tensor) -> Tensor:
+        """v_i of each teacher and image, 0 or 1."""
+        scores = block.scores(x[None], y[None])
+        if self.vote == "relative":
+            yes = above(scores, y)
+        elif self.vote == "hard":
+            yes = scores > 0
+        else:
+            yes = torch.rand(scores.shape, generator=random, device=scores.device) < torch.sigmoid(scores)
+        return yes[..., None].to(torch.int8)
 
     def _pair(self, net: Generator, spec: DataSpec, run: Run) -> StudentDiscriminator:
+        """The generator and a student with first weights from the user's seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(run.seed + 1)
             judge = StudentNetwork(spec.shape, len(spec.classes), self.student_width).to(run.device)
@@ -165,7 +151,7 @@ class PATEGAN(Method):
             net,
             judge,
             learning_rate=self.learning_rate,
-            judge_rate=self.student_rate,
+            judge_learning_rate=self.student_learning_rate,
             fits=self.fits,
             ema_decay=self.ema_decay,
             replay=self.replay,

@@ -34,7 +34,8 @@ def unit_length(directions: Tensor) -> Tensor:
 def clipped_length(directions: Tensor, norm: float) -> Tensor:
     """Each (..., d) brought down to `norm` where it is longer; what is no finite number counts as zero."""
     values = finite(directions)
-    return unit_length(values) * torch.linalg.vector_norm(values, dim=-1, keepdim=True).clamp(max=norm)
+    lengths: Tensor = torch.linalg.vector_norm(values, dim=-1, keepdim=True)
+    return unit_length(values) * lengths.clamp(max=norm)
 
 
 def _positive(lengths: Tensor) -> Tensor:

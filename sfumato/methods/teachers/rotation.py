@@ -52,7 +52,8 @@ def _transform(rows: Tensor) -> Tensor:
     """Orthogonal and its own inverse. A Hadamard matrix is a Kronecker product, so two small products do."""
     bits = rows.shape[-1].bit_length() - 1
     left, right = (_hadamard(b).to(rows) for b in (bits // 2, bits - bits // 2))
-    return (left @ rows.unflatten(-1, (len(left), len(right))) @ right).flatten(-2)
+    turned: Tensor = left @ rows.unflatten(-1, (len(left), len(right))) @ right
+    return turned.flatten(-2)
 
 
 @lru_cache(maxsize=16)

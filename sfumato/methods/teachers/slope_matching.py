@@ -1,7 +1,7 @@
 """A generator that explains all votes on kernel slopes so far, rather than following the last ones.
 
-Teachers were asked at images x_j for the slope of a smoothed density of their own images of label y_j (see
-`mmd_witness`); their mean vote, noise and all, is v_j. A generator with the data's law has the same slopes:
+Teachers were asked at images x_j for the slope of the kernel mean of their own images of label y_j (`mmd_witness`);
+their mean vote, noise and all, is v_j. A generator with the data's law has the same slopes:
 
     minimise over G   sum_j | p_y  slope at x_j of the mean over G's images g of label y of k(., g)  -  v_j |^2
 
@@ -19,27 +19,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sfumato.engine.ema import EMA, finished, repeatable
+from sfumato.engine.ema import finished, repeatable
 from sfumato.engine.teachers.stacked import products
-from sfumato.methods.teachers.kernels import Gauss, Waves
-from sfumato.methods.teachers.mmd_witness import shares
+from sfumato.methods.teachers.mmd_witness import FourierKernel, label_means
 from sfumato.networks.generator import Generator
 from sfumato.networks.labels import allot
 
 if TYPE_CHECKING:
     from sfumato.run.run import Run
 
-KEPT = ("places", "labels", "times", "votes")
 QUERIES = 1024  # of all so far, drawn for each step
 
 
 def present(size: float, teacher_batch: int, weights: Sequence[float]) -> tuple[float, ...]:
-    """For each label, the part of teachers of Poisson `size` who find it in their first `teacher_batch` images.
+    """p_y: for each label, the part of teachers of Poisson `size` who find it in their first `teacher_batch` images.
 
     >>> [round(p, 3) for p in present(15.0, 1000, (0.1, 0.9))]
     [0.777, 1.0]
     """
-    found = []
+    parts = []
     for weight in weights:
         none = 0.0
         left = 1.0
@@ -48,16 +46,15 @@ def present(size: float, teacher_batch: int, weights: Sequence[float]) -> tuple[
             none = none + chance * (1 - weight) ** count
             left = left - chance
             chance = chance * size / (count + 1)
-        found.append(1 - none - max(left, 0.0) * (1 - weight) ** teacher_batch)
-    return tuple(found)
+        parts.append(1 - none - max(left, 0.0) * (1 - weight) ** teacher_batch)
+    return tuple(parts)
 
 
-class FieldStudent:
+class SlopeMatching:
     """A generator, its optimiser, and all that was asked and answered.
 
-    Each query is followed by `fits` steps, the last one by `finish` more, in which the field of `fakes` fresh images
-    is compared with the votes. The rate falls along a cosine to nothing. With `cross` every other query asks about
-    another label than that of its images: what lies far from a label says as much about it as what lies near.
+    In each of `total` steps the slopes of `fakes` fresh images are compared with the votes; the learning rate falls
+    along a cosine to nothing.
     """
 
     def __init__(
@@ -65,108 +62,84 @@ class FieldStudent:
         net: Generator,
         run: Run,
         *,
-        kernel: Gauss | Waves,
-        heard: Sequence[float] | None,
+        kernel: FourierKernel,
+        present: Sequence[float],
         learning_rate: float,
-        fits: int,
-        finish: int,
         fakes: int,
         total: int,
-        cross: bool = False,
-        ema_decay: float = 0.0,
         precision: str = "tf32",
     ) -> None:
         self.net = net.train()
         self.run = run
-        self.fakes_each = fakes
-        self.cross = cross
         self.kernel = kernel
-        self.precision = precision
-        self.heard = torch.tensor(heard if heard is not None else [1.0] * len(net.classes), device=run.device)
-        self.conditional = heard is not None
+        self.present = torch.tensor(present, device=run.device)
         self.learning_rate = learning_rate
-        self.fits = fits
-        self.finish = finish
+        self.fakes_each = fakes
         self.total = total
+        self.precision = precision
         self.optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=(0.5, 0.999))
-        self.ema = EMA(net, ema_decay) if ema_decay else None
-        self.places: list[Tensor] = []
-        self.labels: list[Tensor] = []
-        self.times: list[Tensor] = []
-        self.votes: list[Tensor] = []
-        self.taken = 0
+        self.x = torch.empty(0, kernel.pixels, device=run.device)
+        self.y = torch.empty(0, dtype=torch.int64, device=run.device)
+        self.v = torch.empty(0, kernel.pixels, device=run.device)
+        self.steps = 0
 
     @torch.no_grad()
     def fakes(self, z: Tensor, labels: Tensor) -> Tensor:
         """The images to ask the teachers about."""
         with repeatable():
-            return self.net(z, labels)
+            images: Tensor = self.net(z, labels)
+        return images
 
-    def about(self, labels: Tensor) -> Tensor:
-        """Which labels to ask about images of these labels."""
-        asked = len(self.votes)
-        others = len(self.net.classes) - 1
-        if not (self.cross and self.conditional and others and asked % 2):
-            return labels
-        return (labels + 1 + asked // 2 % others) % (others + 1)
+    def hear(self, x: Tensor, y: Tensor, v: Tensor) -> None:
+        """Keep the mean votes v about the images x and labels y."""
+        self.x = torch.cat([self.x, x.flatten(1)])
+        self.y = torch.cat([self.y, y])
+        self.v = torch.cat([self.v, v.flatten(1)])
 
-    def step(self, z: Tensor, labels: Tensor, votes: Tensor) -> None:
-        """Take in the mean votes (m, c, h, w) about the images of `z` and `labels`, and fit all of them."""
-        self.places.append(self.fakes(z, labels).flatten(1))
-        self.labels.append(self._told(self.about(labels)))
-        self.times.append(torch.full((len(z), 1), self.kernel.times(len(self.votes)), device=z.device))
-        self.votes.append(votes.flatten(1))
-        for _ in range(self.fits + (self.finish if len(self.votes) == self.total else 0)):
-            self._fit(*(torch.cat(kept) for kept in (self.places, self.labels, self.times, self.votes)))
-
-    def _told(self, labels: Tensor) -> Tensor:
-        return labels if self.conditional else torch.zeros_like(labels)
-
-    def _fit(self, places: Tensor, labels: Tensor, times: Tensor, votes: Tensor) -> None:
-        """One step of the optimiser."""
-        random = self.run.generator("field", self.taken)
-        if len(places) > QUERIES:
-            some = torch.randperm(len(places), generator=random)[:QUERIES].to(places.device)
-            places, labels, times, votes = (kept[some] for kept in (places, labels, times, votes))
-        z = self.net.latents(self.fakes_each, random)
-        own = allot(self.fakes_each, self.net.label_weights, random)
-        z = z.to(places.device)
-        own = own.to(places.device)
+    def step(self) -> None:
+        """One step of the optimiser on the votes so far."""
+        random = self.run.generator("field", self.steps)
+        x, y, v = self._some(random)
+        z = self.net.latents(self.fakes_each, random).to(x.device)
+        labels = allot(self.fakes_each, self.net.label_weights, random).to(x.device)
         self.optimiser.param_groups[0]["lr"] = self.learning_rate * self._pace()
         self.optimiser.zero_grad(set_to_none=True)
-        with repeatable(), products(self.precision, places.device):
-            images = self.net(z, own).flatten(1)
-            weights = shares(labels, self._told(own))
-            field = self.kernel.slopes(places, images, weights, times)
-            (self.heard[labels, None] * field - votes).square().sum(1).mean().backward()
+        with repeatable(), products(self.precision, x.device):
+            images = self.net(z, labels).flatten(1)
+            slopes = self.kernel.slopes(x, images, label_means(y, labels))
+            loss = (self.present[y, None] * slopes - v).square().sum(1).mean()
+            loss.backward()
         self.optimiser.step()
-        self.taken += 1
-        if self.ema:
-            self.ema.update(self.net)
+        self.steps += 1
+
+    def _some(self, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Images, labels and votes of all queries; of some, by public chance, where they are many."""
+        if len(self.x) <= QUERIES:
+            return self.x, self.y, self.v
+        some = torch.randperm(len(self.x), generator=random)[:QUERIES].to(self.x.device)
+        return self.x[some], self.y[some], self.v[some]
 
     def _pace(self) -> float:
-        return 0.5 + 0.5 * math.cos(math.pi * min(1.0, self.taken / (self.total * self.fits + self.finish)))
+        return 0.5 + 0.5 * math.cos(math.pi * min(1.0, self.steps / self.total))
 
     def finished(self, random: torch.Generator | None = None) -> Generator:
-        """A copy with the averaged weights, settled on latents drawn from `random`, in eval mode."""
-        return finished(self.net, self.ema, random)
+        """A copy, settled on latents drawn from `random`, in eval mode."""
+        return finished(self.net, None, random)
 
     def state_dict(self) -> dict[str, Any]:
         """All of it, for a checkpoint."""
         return {
             "net": self.net.state_dict(),
             "optimiser": self.optimiser.state_dict(),
-            "ema": self.ema and self.ema.state_dict(),
-            "taken": self.taken,
-            **{name: list(getattr(self, name)) for name in KEPT},
+            "asked": {"x": self.x, "y": self.y, "v": self.v},
+            "steps": self.steps,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """From a checkpoint of a student with the same settings."""
+        """From a checkpoint of a generator with the same settings."""
         self.net.load_state_dict(state["net"])
         self.optimiser.load_state_dict(state["optimiser"])
-        if self.ema:
-            self.ema.load_state_dict(state["ema"])
-        for name in KEPT:
-            setattr(self, name, list(state[name]))
-        self.taken = int(state["taken"])
+        self.x = state["asked"]["x"]
+        self.y = state["asked"]["y"]
+        self.v = state["asked"]["v"]
+        self.steps = int(state["steps"])

@@ -78,7 +78,8 @@ class StudentNetwork(nn.Module):
         self.scores = nn.Linear(4 * width, classes)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
-        return self.scores(self.body(2 * images - 1)).gather(1, labels[:, None])[:, 0]
+        scores: Tensor = self.scores(self.body(2 * images - 1))
+        return scores.gather(1, labels[:, None])[:, 0]
 
 
 class StudentDiscriminator:
@@ -90,7 +91,7 @@ class StudentDiscriminator:
         judge: StudentNetwork,
         *,
         learning_rate: float,
-        judge_rate: float,
+        judge_learning_rate: float,
         fits: int = 1,
         ema_decay: float = 0.0,
         replay: int = 0,
@@ -100,7 +101,7 @@ class StudentDiscriminator:
         self.fits = fits
         self.replay = replay
         self.optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=(0.5, 0.999))
-        self.judging = torch.optim.Adam(judge.parameters(), lr=judge_rate, betas=(0.5, 0.999))
+        self.judging = torch.optim.Adam(judge.parameters(), lr=judge_learning_rate, betas=(0.5, 0.999))
         self.ema = EMA(net, ema_decay) if ema_decay else None
         self.memory: list[dict[str, Tensor]] = []
 
@@ -108,7 +109,8 @@ class StudentDiscriminator:
     def fakes(self, z: Tensor, labels: Tensor) -> Tensor:
         """The images to ask the teachers about."""
         with repeatable():
-            return self.net(z, labels)
+            images: Tensor = self.net(z, labels)
+        return images
 
     def learn(self, images: Tensor, labels: Tensor, real: Tensor, random: torch.Generator) -> None:
         """The student's steps after a query, on its images and on as many remembered ones."""
@@ -137,15 +139,16 @@ class StudentDiscriminator:
 
     def state_dict(self) -> dict[str, Any]:
         """All of it, for a checkpoint."""
-        parts = {"net": self.net, "judge": self.judge, "optimiser": self.optimiser, "judging": self.judging}
-        found = {name: part.state_dict() for name, part in parts.items()}
+        found = {name: part.state_dict() for name, part in self._parts().items()}
         return found | {"ema": self.ema and self.ema.state_dict(), "memory": list(self.memory)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """From a checkpoint with the same settings."""
-        parts = {"net": self.net, "judge": self.judge, "optimiser": self.optimiser, "judging": self.judging}
-        for name, part in parts.items():
+        for name, part in self._parts().items():
             part.load_state_dict(state[name])
         if self.ema:
             self.ema.load_state_dict(state["ema"])
         self.memory = [dict(batch) for batch in state["memory"]]
+
+    def _parts(self) -> dict[str, Any]:
+        return {"net": self.net, "judge": self.judge, "optimiser": self.optimiser, "judging": self.judging}

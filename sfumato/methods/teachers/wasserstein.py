@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -40,7 +40,7 @@ Weights = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class SteepCritics:
-    """The public recipe of a block of critics whose slope is held near 1.
+    """What a critic is, public: a network whose slope is held near 1.
 
     >>> SteepCritics((1, 28, 28), 10).parameters
     212192
@@ -59,11 +59,11 @@ class SteepCritics:
 
     def __post_init__(self) -> None:
         if min(*self.shape, self.classes, self.width, self.hidden, self.teacher_batch) < 1:
-            raise ValueError(f"Expected shape, classes, width, hidden and draws from 1, found {self}.")
+            raise ValueError(f"Expected shape, classes, width, hidden and teacher_batch from 1, found {self}.")
         if not (0 <= self.penalty < 1e6 and 0 < self.learning_rate < 10 and self.precision in PRECISIONS):
             raise ValueError(
-                f"Expected penalty from 0, rate in (0, 10) and precision={' or '.join(PRECISIONS)}, found "
-                f"penalty={self.penalty}, rate={self.learning_rate}, precision={self.precision}."
+                f"Expected penalty from 0, learning_rate in (0, 10) and precision={' or '.join(PRECISIONS)}, found "
+                f"penalty={self.penalty}, learning_rate={self.learning_rate}, precision={self.precision}."
             )
 
     @property
@@ -101,7 +101,7 @@ class SteepCritics:
 
     def block(self, parts: int, device: str) -> int:
         """How many of `parts` critics make a block."""
-        return chunk_for(self, device, parts)  # type: ignore[arg-type]
+        return chunk_for(self, device, parts)
 
     def held(self, count: int) -> int:
         """Bytes of the weights and the optimiser's state of `count` critics."""
@@ -121,8 +121,8 @@ class SteepCritics:
 class Steep:
     """A block of critics that are trained and asked together. Made by `SteepCritics.make`."""
 
-    def __init__(self, recipe: SteepCritics, weights: Weights) -> None:
-        self.recipe = recipe
+    def __init__(self, critics: SteepCritics, weights: Weights) -> None:
+        self.critics = critics
         self.weights = weights
         self.step = 0
         self.first, self.second = ({name: torch.zeros_like(w) for name, w in weights.items()} for _ in range(2))
@@ -140,29 +140,29 @@ class Steep:
         """
         self.step += 1
         at, weight, share = _partners(labels, fake_labels, self.step)
-        with precision(self.recipe, images.device):
+        with precision(self.critics.precision, images.device):
             for part in self._tiles(4 * images.shape[1]):
                 weights = {name: w[part] for name, w in self.weights.items()}
                 given = images[part], fakes[at[part]], labels[part], weight[part], share
-                self._adam(part, weights, _gradients(self.recipe, weights, *given))
+                self._adam(part, weights, _gradients(self.critics, weights, *given))
 
     def directions(self, fakes: Tensor, labels: Tensor) -> Tensor:
         """The gradient of each critic's mean score in the fakes: (count, m, c h w)."""
-        with precision(self.recipe, fakes.device):
+        with precision(self.critics.precision, fakes.device):
             found = [fakes.new_empty(0, len(fakes), fakes[0].numel())]
             for part in self._tiles(len(fakes)):
-                way = Way(self.recipe, {n: w[part] for n, w in self.weights.items()}, fakes[None], labels[None])
+                way = Way(self.critics, {n: w[part] for n, w in self.weights.items()}, fakes[None], labels[None])
                 found.append(way.to_images(way.back(way.scores.new_full(way.scores.shape, 1 / len(fakes)))[0]))
         return torch.cat(found)
 
     def scores(self, images: Tensor, labels: Tensor) -> Tensor:
         """s of (count, n, c, h, w), or of (1, n, c, h, w), shared: (count, n)."""
-        rows = lambda x, part: x if len(x) == 1 else x[part]  # noqa: E731
         found = [images.new_empty(0, images.shape[1])]
-        with precision(self.recipe, images.device):
+        with precision(self.critics.precision, images.device):
             for part in self._tiles(images.shape[1]):
                 weights = {n: w[part] for n, w in self.weights.items()}
-                found.append(Way(self.recipe, weights, rows(images, part), rows(labels, part)).scores)
+                own = slice(None) if len(images) == 1 else part
+                found.append(Way(self.critics, weights, images[own], labels[own]).scores)
         return torch.cat(found)
 
     def some(self, which: Tensor) -> Steep:
@@ -177,20 +177,20 @@ class Steep:
         """All that changes. Private."""
         return state_of(self)
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from `state_dict` of a block of the same recipe and size."""
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state_dict` of as many critics of the same kind."""
         restore(self, state)
 
     def _tiles(self, images: int) -> Iterator[slice]:
         """Critics to work on at once, each with so many images on their way."""
-        size = max(1, TILE[self.weights["heads"].device.type] // (images * self.recipe.each))
+        size = max(1, TILE[self.weights["heads"].device.type] // (images * self.critics.each))
         return (slice(start, start + size) for start in range(0, self.count, size))
 
     def _adam(self, part: slice, weights: Weights, grads: Weights) -> None:
         """One step in place (Kingma and Ba 2015)."""
-        b1 = self.recipe.beta1
-        b2 = self.recipe.beta2
-        learning_rate = self.recipe.learning_rate / (1 - b1**self.step)
+        b1 = self.critics.beta1
+        b2 = self.critics.beta2
+        learning_rate = self.critics.learning_rate / (1 - b1**self.step)
         root = math.sqrt(1 - b2**self.step)
         for name, w in weights.items():
             m = self.first[name][part].lerp_(grads[name], 1 - b1)
@@ -201,14 +201,14 @@ class Steep:
 class Way:
     """One way through the critics: forth at once, back on demand, and forth again with the slopes that were met."""
 
-    def __init__(self, recipe: SteepCritics, weights: Weights, images: Tensor, labels: Tensor) -> None:
-        self.recipe = recipe
+    def __init__(self, critics: SteepCritics, weights: Weights, images: Tensor, labels: Tensor) -> None:
+        self.critics = critics
         self.weights = weights
-        self.inputs = []
-        self.slopes = []
+        self.inputs: list[Tensor] = []
+        self.slopes: list[Tensor] = []
         self.count = len(weights["heads"])
         self.images = images.shape[1]
-        hot = F.one_hot(labels.clamp(0, recipe.classes - 1), recipe.classes).to(weights["heads"].dtype)
+        hot = F.one_hot(labels.clamp(0, critics.classes - 1), critics.classes).to(weights["heads"].dtype)
         self.hot = hot.expand(self.count, -1, -1)
         x = images.movedim(2, 4)
         for layer, name in enumerate(LAYERS):
@@ -223,7 +223,7 @@ class Way:
         rows = (_columns(x).flatten(1, 3) if layer < 2 else x.flatten(2)).expand(self.count, -1, -1)
         self.inputs.append(rows)
         out = torch.bmm(rows, self.weights[LAYERS[layer]])
-        return out.unflatten(1, (x.shape[1], *self.recipe.sides[layer + 1])) if layer < 2 else out
+        return out.unflatten(1, (x.shape[1], *self.critics.sides[layer + 1])) if layer < 2 else out
 
     def _spread(self, constant: Tensor, layer: int) -> Tensor:
         return constant[:, :, None, None] if layer < 2 else constant
@@ -243,8 +243,9 @@ class Way:
     def _below(self, rows: Tensor, layer: int) -> Tensor:
         """From a layer's input rows to the maps that they were made of."""
         if layer == 2:
-            return rows.unflatten(2, (*self.recipe.sides[2], -1))
-        return _uncolumned(rows.unflatten(1, (-1, *self.recipe.sides[layer + 1])), self.recipe.sides[layer])
+            maps: Tensor = rows.unflatten(2, (*self.critics.sides[2], -1))
+            return maps
+        return _uncolumned(rows.unflatten(1, (-1, *self.critics.sides[layer + 1])), self.critics.sides[layer])
 
     def to_images(self, error: Tensor) -> Tensor:
         """From errors of the first layer to the slope in the images (count, n, c h w)."""
@@ -264,7 +265,7 @@ class Way:
 
 
 def _gradients(
-    recipe: SteepCritics,
+    critics: SteepCritics,
     weights: Weights,
     images: Tensor,
     partners: Tensor,
@@ -275,12 +276,12 @@ def _gradients(
     """Of the loss, for every weight; `weight` (count, n) leaves records out, `share` (n) are the u_j."""
     n = images.shape[1]
     between = torch.lerp(partners, images, share[:, None, None, None])
-    way = Way(recipe, weights, torch.cat([images, partners, between], 1), labels.repeat(1, 3))
+    way = Way(critics, weights, torch.cat([images, partners, between], 1), labels.repeat(1, 3))
     slope = torch.cat([-weight / n, weight / n, torch.ones_like(weight)], 1)
     errors = way.back(slope)
     steep = way.to_images(errors[0][:, -n:])
     norm = torch.linalg.vector_norm(steep, dim=2, keepdim=True).clamp(min=TINY)
-    v = (2 * recipe.penalty / n) * weight[..., None] * (1 - 1 / norm) * steep
+    v = (2 * critics.penalty / n) * weight[..., None] * (1 - 1 / norm) * steep
     top = way.send(v.view_as(images), n)
     found = {"heads": torch.bmm((way.hot * slope[..., None]).mT, top)}
     for name, rows, error in zip(LAYERS, way.inputs, errors, strict=True):
@@ -315,5 +316,5 @@ def _uncolumned(columns: Tensor, side: tuple[int, int]) -> Tensor:
     blocks = columns.new_zeros(count, n, high + 1, wide + 1, taps // 4)
     for (i, j), piece in zip(CORNERS, columns.chunk(4, 4), strict=True):
         blocks[:, :, i : i + high, j : j + wide] += piece
-    pixels = blocks.unflatten(4, (2, 2, -1)).transpose(3, 4).flatten(4, 5).flatten(2, 3)
+    pixels: Tensor = blocks.unflatten(4, (2, 2, -1)).transpose(3, 4).flatten(4, 5).flatten(2, 3)
     return pixels[:, :, 1 : side[0] + 1, 1 : side[1] + 1]

@@ -17,33 +17,33 @@ def test_the_published_sizes(shape, classes, parameters):
     assert Critics(shape, classes).parameters == parameters
 
 
-@pytest.mark.parametrize("recipe", [Critics((1, 28, 28), 10), Critics((3, 13, 10), 0, 8, 32, norm=False)])
-def test_weights_are_the_parameters_and_rows_that_stay_zero(recipe):
-    made = recipe.start(2, torch.Generator().manual_seed(0), "cpu")
-    used = recipe.positions[2] * recipe.maps[1] + recipe.classes + 1
-    spare = (made["dense"].shape[1] - used) * recipe.hidden
-    assert sum(w[0].numel() for w in made.values()) - spare == recipe.parameters
+@pytest.mark.parametrize("critics", [Critics((1, 28, 28), 10), Critics((3, 13, 10), 0, 8, 32, norm=False)])
+def test_weights_are_the_parameters_and_rows_that_stay_zero(critics):
+    made = critics.start(2, torch.Generator().manual_seed(0), "cpu")
+    used = critics.positions[2] * critics.maps[1] + critics.classes + 1
+    spare = (made["dense"].shape[1] - used) * critics.hidden
+    assert sum(w[0].numel() for w in made.values()) - spare == critics.parameters
     assert not made["dense"][:, used - 1 :].any() and made["dense"].shape[1] % 8 == 0
     assert not torch.equal(made["first"][0], made["first"][1])
-    spread = 0.02 if recipe.norm else (2 / made["dense"].shape[1]) ** 0.5
+    spread = 0.02 if critics.norm else (2 / made["dense"].shape[1]) ** 0.5
     assert made["dense"][:, : used - 1].std() == pytest.approx(spread, rel=0.05)
 
 
 def test_a_start_is_that_of_its_seed():
-    recipe = Critics((1, 8, 8), 2, 4, 8)
-    one, same, other = (recipe.start(3, torch.Generator().manual_seed(s), "cpu")["dense"] for s in (1, 1, 2))
+    critics = Critics((1, 8, 8), 2, 4, 8)
+    one, same, other = (critics.start(3, torch.Generator().manual_seed(s), "cpu")["dense"] for s in (1, 1, 2))
     assert torch.equal(one, same) and not torch.equal(one, other)
 
 
 @pytest.mark.parametrize("side", [(28, 28), (13, 10), (1, 2), (3, 4)])
 @pytest.mark.parametrize("layer", [0, 1])
 def test_the_table_is_the_convolution_of_a_constant_plane(side, layer):
-    recipe = Critics((1, *side), 3)
+    critics = Critics((1, *side), 3)
     taps = torch.randn(25, dtype=torch.float64)
-    plane = torch.ones(1, 1, *recipe.sides[layer], dtype=torch.float64)
+    plane = torch.ones(1, 1, *critics.sides[layer], dtype=torch.float64)
     expected = functional.conv2d(plane, taps.view(1, 1, 5, 5), stride=2, padding=2)[0, 0]
-    assert expected.shape == recipe.sides[layer + 1]
-    torch.testing.assert_close(recipe.inside(layer).double() @ taps, expected.flatten())
+    assert expected.shape == critics.sides[layer + 1]
+    torch.testing.assert_close(critics.inside(layer).double() @ taps, expected.flatten())
 
 
 def test_memory_is_linear_in_teachers_and_falls_with_shorter_numbers():

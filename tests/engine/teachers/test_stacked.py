@@ -17,31 +17,31 @@ from sfumato.engine.teachers.critics import Critics
 from sfumato.engine.teachers.stacked import Stacked, chunk_for
 
 SMALL = Critics((1, 28, 28), 10, 8, 32, teacher_batch=5)
-RECIPES = [
+CRITICS = [
     SMALL,
     Critics((3, 13, 10), 2, 8, 16, teacher_batch=6),
     Critics((1, 9, 9), 0, 4, 8, norm=False, teacher_batch=4),
-    Critics((1, 9, 9), 3, 4, 8, norm=False, heads=True, teacher_batch=4),
+    Critics((1, 9, 9), 3, 4, 8, norm=False, teacher_batch=4),
 ]
 
 
-def block_of(recipe: Critics, count: int = 3, dtype: torch.dtype = torch.float32, **tuning: int) -> Stacked:
+def block_of(critics: Critics, count: int = 3, dtype: torch.dtype = torch.float32, **tuning: int) -> Stacked:
     """Teachers with every weight off its start, so that none is tested at zero or one."""
     random = torch.Generator().manual_seed(0)
-    weights = recipe.start(count, random, "cpu")
+    weights = critics.start(count, random, "cpu")
     for w in weights.values():
         w += 0.02 * torch.randn(w.shape, generator=random)
-    weights["dense"][:, recipe.positions[2] * recipe.maps[1] + recipe.classes + 1 :] = 0
-    block = Stacked(recipe, {name: w.to(dtype) for name, w in weights.items()})
+    weights["dense"][:, critics.positions[2] * critics.maps[1] + critics.classes + 1 :] = 0
+    block = Stacked(critics, {name: w.to(dtype) for name, w in weights.items()})
     block.tuning = dataclasses.replace(block.tuning, **tuning)
     return block
 
 
-def data_for(recipe: Critics, count: int = 3, fakes: int = 4, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    random, y = torch.Generator().manual_seed(1), max(1, recipe.classes)
-    images = torch.rand(count, recipe.teacher_batch, *recipe.shape, generator=random, dtype=torch.float64)
-    made = torch.rand(fakes, *recipe.shape, generator=random, dtype=torch.float64)
-    labels = torch.randint(y, (count, recipe.teacher_batch), generator=random)
+def data_for(critics: Critics, count: int = 3, fakes: int = 4, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    random, y = torch.Generator().manual_seed(1), max(1, critics.classes)
+    images = torch.rand(count, critics.teacher_batch, *critics.shape, generator=random, dtype=torch.float64)
+    made = torch.rand(fakes, *critics.shape, generator=random, dtype=torch.float64)
+    labels = torch.randint(y, (count, critics.teacher_batch), generator=random)
     return [images.to(dtype), labels, made.to(dtype), torch.randint(y, (fakes,), generator=random)]
 
 
@@ -49,11 +49,11 @@ def parameters(block: Stacked, teacher: int) -> list[Tensor]:
     return [p.detach() for p in plain_of(block, teacher).parameters()]
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("critics", CRITICS)
 @pytest.mark.parametrize("align, tile", [(1, 2**26), (8, 2**26), (1, 1)])
-def test_equal_to_plain_critics_in_double_precision(recipe, align, tile):
-    block = block_of(recipe, dtype=torch.float64, align=align, tile=tile)
-    images, labels, fakes, fake_labels = data_for(recipe, dtype=torch.float64)
+def test_equal_to_plain_critics_in_double_precision(critics, align, tile):
+    block = block_of(critics, dtype=torch.float64, align=align, tile=tile)
+    images, labels, fakes, fake_labels = data_for(critics, dtype=torch.float64)
     nets = [plain_of(block, i) for i in range(3)]
     optimisers = [adam_of(net) for net in nets]
     for _ in range(3):
@@ -68,10 +68,10 @@ def test_equal_to_plain_critics_in_double_precision(recipe, align, tile):
             torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_scores_and_directions_equal_plain_critics_in_single_precision(recipe):
-    block = block_of(recipe)
-    images, labels, fakes, fake_labels = data_for(recipe, fakes=15)
+@pytest.mark.parametrize("critics", CRITICS)
+def test_scores_and_directions_equal_plain_critics_in_single_precision(critics):
+    block = block_of(critics)
+    images, labels, fakes, fake_labels = data_for(critics, fakes=15)
     scores, directions = block.scores(images, labels), block.directions(fakes, fake_labels)
     for i in range(3):
         net = plain_of(block, i)
@@ -100,10 +100,10 @@ def test_updates_teach_a_teacher_to_tell_real_from_fake():
 
 
 @pytest.mark.parametrize("poison", [0.0, 1e30, float("nan"), float("inf")])
-@pytest.mark.parametrize("recipe", [SMALL, dataclasses.replace(SMALL, moments="bfloat16", precision="bfloat16")])
-def test_a_teacher_never_feels_anothers_data(poison, recipe):
-    images, labels, fakes, fake_labels = data_for(recipe, 4)
-    one, other = block_of(recipe, 4), block_of(recipe, 4)
+@pytest.mark.parametrize("critics", [SMALL, dataclasses.replace(SMALL, moments="bfloat16", precision="bfloat16")])
+def test_a_teacher_never_feels_anothers_data(poison, critics):
+    images, labels, fakes, fake_labels = data_for(critics, 4)
+    one, other = block_of(critics, 4), block_of(critics, 4)
     changed, relabelled = images.clone(), labels.clone()
     changed[2], relabelled[2] = poison, 0
     for _ in range(3):
@@ -127,19 +127,19 @@ def test_the_tile_only_bounds_memory(tile):
     torch.testing.assert_close(tiled.directions(*given[2:]), whole.directions(*given[2:]), rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.parametrize("recipe", [SMALL, dataclasses.replace(SMALL, moments="bfloat16")])
-def test_a_block_goes_on_from_its_state(recipe):
-    given = data_for(recipe)
-    block = block_of(recipe)
+@pytest.mark.parametrize("critics", [SMALL, dataclasses.replace(SMALL, moments="bfloat16")])
+def test_a_block_goes_on_from_its_state(critics):
+    given = data_for(critics)
+    block = block_of(critics)
     block.update(*given)
-    copy = recipe.make(3, torch.Generator().manual_seed(9))
+    copy = critics.make(3, torch.Generator().manual_seed(9))
     copy.load_state_dict({name: tensor.clone() for name, tensor in block.state_dict().items()})
     for b in (block, copy):
         b.update(*given)
     assert all(torch.equal(tensor, copy.state_dict()[name]) for name, tensor in block.state_dict().items())
     assert int(copy.state_dict()["step"]) == 2
     with pytest.raises(ValueError, match="Expected the state of 4 critics"):
-        recipe.make(4, torch.Generator()).load_state_dict(block.state_dict())
+        critics.make(4, torch.Generator()).load_state_dict(block.state_dict())
 
 
 def test_a_label_outside_the_classes_means_none():
@@ -155,11 +155,11 @@ def test_a_label_outside_the_classes_means_none():
 
 @pytest.mark.parametrize("layer", ["first", "second"])
 def test_an_unlabelled_image_moves_the_biases_and_no_labels_weights(layer):
-    recipe = dataclasses.replace(SMALL, norm=False)
-    (images, labels, fakes, fake_labels), y = data_for(recipe), recipe.classes
+    critics = dataclasses.replace(SMALL, norm=False)
+    (images, labels, fakes, fake_labels), y = data_for(critics), critics.classes
     labels, fake_labels = labels.clone(), torch.full_like(fake_labels, y)
     labels[labels == 3] = -1
-    block = block_of(recipe)
+    block = block_of(critics)
     before = {name: w.clone() for name, w in block.weights.items()}
     block.update(images, labels, fakes, fake_labels)
     moved = (block.weights[f"{layer}_label"] != before[f"{layer}_label"]).flatten(2).any(2)
@@ -168,8 +168,8 @@ def test_an_unlabelled_image_moves_the_biases_and_no_labels_weights(layer):
     assert (block.weights[f"{layer}_bias"] != before[f"{layer}_bias"]).any(1).all()
 
 
-def trajectory(recipe: Critics, steps: int) -> tuple[Tensor, Tensor]:
-    block, (images, labels, fakes, fake_labels) = block_of(recipe), data_for(recipe)
+def trajectory(critics: Critics, steps: int) -> tuple[Tensor, Tensor]:
+    block, (images, labels, fakes, fake_labels) = block_of(critics), data_for(critics)
     start = block.weights["dense"].clone()
     random = torch.Generator().manual_seed(2)
     for _ in range(steps):
@@ -180,9 +180,9 @@ def trajectory(recipe: Critics, steps: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("steps, far, off", [(20, 0.02, 0.01), (60, 0.15, 0.03)])
 def test_short_moments_keep_to_the_trajectory(steps, far, off, monkeypatch):
     monkeypatch.setattr(Critics, "_spread", lambda *_: 0.02)  # small gradients, where rounding shows
-    recipe = Critics((1, 12, 12), 2, 4, 16, teacher_batch=5, norm=False)
-    short = dataclasses.replace(recipe, moments="bfloat16")
-    (way, second), (short_way, short_second) = trajectory(recipe, steps), trajectory(short, steps)
+    critics = Critics((1, 12, 12), 2, 4, 16, teacher_batch=5, norm=False)
+    short = dataclasses.replace(critics, moments="bfloat16")
+    (way, second), (short_way, short_second) = trajectory(critics, steps), trajectory(short, steps)
     distance = (short_way - way).norm()
     assert distance < far * way.norm()
     assert short_second.sum() == pytest.approx(float(second.sum()), rel=off)
@@ -222,8 +222,8 @@ def test_bfloat16_products_point_the_same_way():
 
 
 def test_the_rounded_copy_follows_the_weights():
-    recipe = dataclasses.replace(SMALL, precision="bfloat16")
-    block, data = block_of(recipe, 6), data_for(recipe, count=6)
+    critics = dataclasses.replace(SMALL, precision="bfloat16")
+    block, data = block_of(critics, 6), data_for(critics, count=6)
     before = block.rounded["dense"].clone()
     block.update(*data)
     assert torch.equal(block.rounded["dense"], block.weights["dense"].bfloat16())
@@ -248,13 +248,13 @@ def test_blocks_are_even_and_bounded(parts):
 
 
 def test_a_block_on_cuda_leaves_room_for_all_states(monkeypatch):
-    recipe = Critics((1, 28, 28), 10)
+    critics = Critics((1, 28, 28), 10)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (50 * 10**9, 140 * 10**9))
-    chunk = chunk_for(recipe, "cuda", 4000)
-    assert 100 < chunk < 4000 and recipe.held(4000) + recipe.bytes(chunk) < 50 * 10**9
+    chunk = chunk_for(critics, "cuda", 4000)
+    assert 100 < chunk < 4000 and critics.held(4000) + critics.bytes(chunk) < 50 * 10**9
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (10**10, 140 * 10**9))
-    chunk = chunk_for(recipe, "cuda", 4000)
-    assert recipe.held(chunk) + recipe.bytes(chunk) < 10**10
+    chunk = chunk_for(critics, "cuda", 4000)
+    assert critics.held(chunk) + critics.bytes(chunk) < 10**10
 
 
 def test_a_compiler_that_fails_is_done_without(monkeypatch):
@@ -275,11 +275,11 @@ def test_a_compiler_that_fails_is_done_without(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", [SMALL, dataclasses.replace(SMALL, moments="bfloat16", precision="bfloat16")])
-def test_an_update_is_one_graph_for_the_compiler(recipe, monkeypatch):
+@pytest.mark.parametrize("critics", [SMALL, dataclasses.replace(SMALL, moments="bfloat16", precision="bfloat16")])
+def test_an_update_is_one_graph_for_the_compiler(critics, monkeypatch):
     monkeypatch.setattr(stacked, "BACKEND", "aot_eager")
-    given = data_for(recipe)
-    plain, block = block_of(recipe, align=8), block_of(recipe, align=8, compiled=True)
+    given = data_for(critics)
+    plain, block = block_of(critics, align=8), block_of(critics, align=8, compiled=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the compiler's own imports
         block.update(*given)
@@ -318,9 +318,9 @@ def taught(count: int) -> tuple[dict[str, torch.Tensor], list[torch.Tensor], tor
     ],
 )
 def test_rounded_products_teach_the_same(device, precision, moments, limit):
-    recipe, count = dataclasses.replace(SMALL, precision=precision, moments=moments), 200 if device == "cuda" else 40
+    critics, count = dataclasses.replace(SMALL, precision=precision, moments=moments), 200 if device == "cuda" else 40
     fresh, given, before, expected = taught(count)
-    theirs = Stacked(recipe, {name: w.to(device, copy=True) for name, w in fresh.items()})
+    theirs = Stacked(critics, {name: w.to(device, copy=True) for name, w in fresh.items()})
     there = [x.to(device) for x in given]
     assert (before - theirs.directions(*there[2:]).cpu()).norm() < limit * before.norm()
     for _ in range(20):
@@ -337,9 +337,9 @@ def test_rounded_products_teach_the_same(device, precision, moments, limit):
 
 @pytest.mark.gpu
 def test_more_small_products_than_a_grid_is_deep():
-    recipe, count = Critics((1, 9, 9), 10, 4, 8, teacher_batch=2, precision="float32"), 7000  # 16 tables each
-    ours, given = block_of(recipe, count), data_for(recipe, count)
-    theirs = Stacked(recipe, {name: w.cuda() for name, w in ours.weights.items()})
+    critics, count = Critics((1, 9, 9), 10, 4, 8, teacher_batch=2, precision="float32"), 7000  # 16 tables each
+    ours, given = block_of(critics, count), data_for(critics, count)
+    theirs = Stacked(critics, {name: w.cuda() for name, w in ours.weights.items()})
     theirs.tuning = dataclasses.replace(theirs.tuning, compiled=False)
     theirs.update(*(x.cuda() for x in given))
     ours.update(*given)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from sfumato import Budget, DataLens, DataSpec, Plan, Relation, load
+from sfumato import Budget, DataSpec, Plan, Relation, load
 from sfumato.data.labels import LabelPrior
 from sfumato.engine.teachers.critics import Critics
+from sfumato.methods.teachers.datalens import COMPRESSIONS, DataLens
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.partitions import PartitionSum
@@ -19,7 +20,6 @@ from tests.made_up import arrays
 from tests.methods.test_contract import learn
 
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
-FIELD = {"student": "field", "critic": "kernel", "compress": "unit", "rule": "mean", "shown": 8, "finish": 2}
 TINY = {
     "teachers": 6,
     "topk": 10,
@@ -94,38 +94,24 @@ def test_a_budget_too_small_for_one_step_is_refused():
 )
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected"):
-        DataLens(**bad).plan(MNIST, Budget(1.0))
+        DataLens(**bad)
 
 
 @pytest.mark.parametrize(
     "switch",
     [
         {"order": "paper"},
-        {"conditional": False},
-        {"compress": "levels"},
-        {"compress": "lattice"},
-        {"compress": "sketch"},
-        {"sparse": False},
-        {"stochastic": False},
+        *({"compress": compress} for compress in COMPRESSIONS),
         {"share": 0.5},
         {"rule": "soft"},
         {"rule": "tanh"},
         {"rule": "shrunk"},
         {"blur": 1.0},
         {"ema_decay": 0.9, "replay": 2},
-        {"fits": 3},
         {"latent_distribution": "uniform"},
         {"generator": "conv"},
         {"moments": "bfloat16"},
         {"precision": "bfloat16"},
-        {"critic": "kernel"},
-        {"critic": "kernel", "shown": 6, "anneal": True},
-        {"compress": "unit"},
-        FIELD,
-        FIELD | {"cross": True, "conditional": False},
-        FIELD | {"cross": True, "share": 0.5, "ema_decay": 0.9},
-        FIELD | {"octaves": 1.0},
-        FIELD | {"waves": 30, "octaves": 1.0},
     ],
     ids=lambda switch: "-".join(f"{k}={v}" for k, v in switch.items()),
 )
@@ -134,12 +120,6 @@ def test_every_switch_works(switch):
     assert run.ledger.complete
     assert images.pixels.shape == (12, 1, 8, 8)
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
-
-
-def test_without_conditions_an_image_does_not_depend_on_its_label():
-    net = learn(DataLens(**TINY, conditional=False), load(arrays()))[0]
-    one, two = (net.sample(5, [label] * 5, seed=1).pixels for label in (0, 2))
-    assert np.array_equal(one, two)
 
 
 def test_more_teachers_than_records_is_fine_and_said():
@@ -155,7 +135,7 @@ def test_votes_point_towards_the_data():
     images = np.random.default_rng(0).integers(0, 40, (400, 8, 8), dtype=np.uint8)  # equal ones would share a part
     labels = np.arange(400) % 2
     images[labels == 1, :, :4] += 210
-    box, votes = load((images, labels)), DataLens(topk=32).votes()
+    box, votes = load((images, labels)), DataLens(topk=32).compression
     sure = crossing(votes.bound(64), 1e-6, times=8, held=True)
     barrier = Barrier(box, box.spec, Odometer(Plan("votes", {}, box.spec, Budget(1.0), {"votes": sure})))
     teachers = barrier.hold(Critics((1, 8, 8), 2, width=4, hidden=16, teacher_batch=8, norm=False), 40)

@@ -10,7 +10,7 @@ import torch
 from sfumato import Budget, DataSpec, Plan, Relation, load
 from sfumato.accounting.claims import g_pate_sound_mu
 from sfumato.data.labels import LabelPrior
-from sfumato.methods.teachers import pate
+from sfumato.methods.teachers.ensemble import LOSSES
 from sfumato.methods.teachers.g_pate import GPATE, HISTOGRAM, TEST
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
@@ -92,7 +92,7 @@ def test_every_switch_works(switch):
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
 
 
-@pytest.mark.parametrize("loss", pate.LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("answer", ["plurality", "mean"])
 def test_votes_point_towards_the_data(answer, loss):
     box = two_halves()
@@ -106,13 +106,13 @@ def test_votes_point_towards_the_data(answer, loss):
         dimensions=40,
         critic_learning_rate=5e-3,
     )
-    votes, random = method.votes(), torch.Generator().manual_seed(0)
+    votes, random = method.votes, torch.Generator().manual_seed(0)
     sure = {
         HISTOGRAM: crossing(votes.histogram, 1e-3, times=8, held=True),
         TEST: crossing(votes.confirmation, 1e-3, times=8, held=True),
     }
     barrier = Barrier(box, box.spec, Odometer(Plan("votes", {}, box.spec, Budget(1.0), sure)))
-    teachers = barrier.hold(pate.critics(method, box.spec), 20)
+    teachers = barrier.hold(method.critics(box.spec), 20)
     fakes, asked = torch.full((8, 1, 8, 8), 0.5) + 0.02 * torch.randn(8, 1, 8, 8, generator=random), torch.arange(8) % 2
     for _ in range(60):
         barrier.train(teachers, fakes, asked)

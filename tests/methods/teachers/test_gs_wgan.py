@@ -11,7 +11,7 @@ import torch
 from sfumato import Budget, DataSpec, Plan, Relation, load
 from sfumato.accounting.claims import gs_wgan, gs_wgan_fix_a, gs_wgan_sound
 from sfumato.data.labels import LabelPrior
-from sfumato.methods.teachers import pate
+from sfumato.methods.teachers.ensemble import LOSSES
 from sfumato.methods.teachers.gs_wgan import GRADIENT, GSWGAN
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
@@ -92,7 +92,7 @@ def test_no_critic_moves_an_answer_by_more_than_is_charged(fix, unit):
         def directions(self, x, y):
             return torch.stack(list(found.values()))
 
-    rows = method._answers(TeacherBlock(), torch.Generator(), torch.zeros(m, 1, 8, 8), torch.zeros(m, dtype=torch.long))
+    rows = method.answers(TeacherBlock(), torch.Generator(), torch.zeros(m, 1, 8, 8), torch.zeros(m, dtype=torch.long))
     terms = method.bound.project(rows.flatten(0, 1)).flatten(1)
     assert len(terms) == (len(found) if fix == "b" else len(found) * m)
     gap = torch.cdist(terms, terms).max()
@@ -148,7 +148,7 @@ def two_halves():
     return load((images, labels))
 
 
-@pytest.mark.parametrize("loss", pate.LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 def test_gradients_point_towards_the_data(loss):
     box = two_halves()
     method = GSWGAN(
@@ -156,11 +156,11 @@ def test_gradients_point_towards_the_data(loss):
     )
     sure = crossing(method.bound, 1e-6, times=8, held=True)
     barrier = Barrier(box, box.spec, Odometer(Plan("sum", {}, box.spec, Budget(1.0), {GRADIENT: sure})))
-    critics = barrier.hold(pate.critics(method, box.spec), 20)
+    critics = barrier.hold(method.critics(box.spec), 20)
     fakes, asked = torch.full((8, 1, 8, 8), 0.5) + 0.02 * torch.randn(8, 1, 8, 8), torch.arange(8) % 2
     for _ in range(60):  # parts are drawn anew each time: after 30 one run in twenty would fall short
         barrier.train(critics, fakes, asked)
-    found = barrier.release(GRADIENT, PartitionSum(critics, method._answers, method.bound, (64,), 8), fakes, asked)
+    found = barrier.release(GRADIENT, PartitionSum(critics, method.answers, method.bound, (64,), 8), fakes, asked)
     found = found.view(8, 8, 8)
     assert found[asked == 1][..., :4].mean() > 0.5 and found[asked == 1][..., 4:].mean() < -0.5
     assert found[asked == 0].mean() < -0.5

@@ -11,7 +11,6 @@ import torch
 from sfumato import Budget, DataSpec, Plan, Relation, Run, load
 from sfumato.accounting.claims import pate_gan_independent, pate_gan_sound_mu
 from sfumato.data.labels import LabelPrior
-from sfumato.methods.teachers import pate
 from sfumato.methods.teachers.pate_gan import PATEGAN, VOTES, YES_NO
 from sfumato.methods.teachers.student_discriminator import StudentDiscriminator
 from sfumato.privacy.barrier import Barrier
@@ -78,7 +77,7 @@ def test_votes_are_yes_or_no_whatever_a_teacher_says(vote):
             return said
 
     seeded = torch.Generator().manual_seed(0)
-    rows = PATEGAN(vote=vote, loss="logistic")._votes(TeacherBlock(), seeded, torch.zeros(4, 1, 8, 8), torch.zeros(4))
+    rows = PATEGAN(vote=vote, loss="logistic").votes(TeacherBlock(), seeded, torch.zeros(4, 1, 8, 8), torch.zeros(4))
     assert rows.shape == (2, 4, 1) and set(rows.unique().tolist()) <= {0, 1}
     assert rows[0, :, 0].tolist() == [1, 0, 0, 1]
     assert torch.equal(YES_NO.project(rows.flatten(0, 1)), rows.flatten(0, 1))
@@ -90,7 +89,7 @@ def test_drawn_votes_have_the_probability_of_the_score():
             return torch.full((4000, 1), 1.0)
 
     method, seeded = PATEGAN(vote="drawn", loss="logistic"), torch.Generator().manual_seed(0)
-    rows = method._votes(TeacherBlock(), seeded, torch.zeros(1, 1, 8, 8), torch.zeros(1))
+    rows = method.votes(TeacherBlock(), seeded, torch.zeros(1, 1, 8, 8), torch.zeros(1))
     assert rows.float().mean().item() == pytest.approx(torch.sigmoid(torch.tensor(1.0)).item(), abs=0.03)
 
 
@@ -115,7 +114,7 @@ def test_the_student_sees_fake_images_alone():
         {"target": "loud"},
         {"fits": 0},
         {"replay": -1},
-        {"student_rate": 0.0},
+        {"student_learning_rate": 0.0},
         {"explore": -1.0},
         {"loss": "square"},
         {"vote": "hard"},
@@ -158,7 +157,7 @@ def test_teachers_take_real_images_for_real():
     )
     sure = crossing(YES_NO, 1e-3, times=8, held=True)
     barrier = Barrier(box, box.spec, Odometer(Plan("votes", {}, box.spec, Budget(1.0), {VOTES: sure})))
-    teachers = barrier.hold(pate.critics(method, box.spec), 20)
+    teachers = barrier.hold(method.critics(box.spec), 20)
     random, labels = torch.Generator().manual_seed(0), torch.arange(8) % 2
     fakes = torch.rand(8, 1, 8, 8, generator=random)
     for _ in range(40):
@@ -166,7 +165,7 @@ def test_teachers_take_real_images_for_real():
     asked = 0.15 * torch.rand(8, 1, 8, 8, generator=random)
     asked[labels == 1, ..., :4] += 0.82
     asked[4:] = fakes[4:]
-    votes = barrier.release(VOTES, PartitionSum(teachers, method._votes, YES_NO, (1,), 8), asked, labels)[:, 0]
+    votes = barrier.release(VOTES, PartitionSum(teachers, method.votes, YES_NO, (1,), 8), asked, labels)[:, 0]
     assert votes[:4].mean() > votes[4:].mean() + 5 and votes.max() <= 20 and votes.min() >= 0
 
 
@@ -180,7 +179,7 @@ def test_relative_votes_do_not_fall_silent():
         def scores(self, x, y):
             return said + shift
 
-    rows = PATEGAN()._votes(TeacherBlock(), random, torch.zeros(12, 1, 8, 8), labels)[..., 0]
+    rows = PATEGAN().votes(TeacherBlock(), random, torch.zeros(12, 1, 8, 8), labels)[..., 0]
     for label in range(3):
         own = said[:, labels == label]
         assert torch.equal(rows[:, labels == label].bool(), own > own.mean(1, keepdim=True))

@@ -26,7 +26,7 @@ def test_a_generator_follows_what_the_student_is_told():
     torch.manual_seed(0)
     net, judge = ConvGenerator((1, 8, 8), ("0", "1"), 4, 8), StudentNetwork((1, 8, 8), 2, 8)
     pair, labels = (
-        StudentDiscriminator(net, judge, learning_rate=5e-3, judge_rate=3e-3, fits=2, replay=5),
+        StudentDiscriminator(net, judge, learning_rate=5e-3, judge_learning_rate=3e-3, fits=2, replay=5),
         torch.arange(16) % 2,
     )
     before = pair.finished().sample(40, seed=1).pixels.astype(float)
@@ -49,7 +49,7 @@ def test_a_judge_goes_on_from_its_state():
     def made():
         torch.manual_seed(0)
         net, judge = ConvGenerator((1, 8, 8), ("0", "1"), 4, 8), StudentNetwork((1, 8, 8), 2, 4)
-        return StudentDiscriminator(net, judge, learning_rate=1e-2, judge_rate=1e-2, replay=2, ema_decay=0.9)
+        return StudentDiscriminator(net, judge, learning_rate=1e-2, judge_learning_rate=1e-2, replay=2, ema_decay=0.9)
 
     def step(pair, number):
         random, y = torch.Generator().manual_seed(number), torch.arange(4) % 2

@@ -12,12 +12,12 @@ from sfumato.methods.teachers.wasserstein import SLOPE, TILE, SteepCritics, _col
 
 
 def block(shape=(1, 8, 8), count=3, dtype=torch.float64, **options):
-    recipe = SteepCritics(shape, 3, width=6, hidden=5, teacher_batch=4, **options)
-    team = recipe.make(count, torch.Generator().manual_seed(0))
+    critics = SteepCritics(shape, 3, width=6, hidden=5, teacher_batch=4, **options)
+    team = critics.make(count, torch.Generator().manual_seed(0))
     random = torch.Generator().manual_seed(1)
     for name, w in team.weights.items():
         team.weights[name] = (w + 0.1 * torch.randn(w.shape, generator=random)).to(dtype)
-    return recipe, team
+    return critics, team
 
 
 def given(shape=(1, 8, 8), count=3, dtype=torch.float64):
@@ -40,7 +40,7 @@ def score(weights, x, y):
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 7, 10)])
 def test_scores_and_directions_are_those_of_ordinary_layers(shape):
-    recipe, team = block(shape)
+    critics, team = block(shape)
     fakes, labels = given(shape)[0][0], torch.tensor([0, 1, 2, 1])
     found, slopes = team.scores(fakes[None], labels[None]), team.directions(fakes, labels)
     for i in range(3):
@@ -53,11 +53,11 @@ def test_scores_and_directions_are_those_of_ordinary_layers(shape):
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 7, 10)])
 def test_the_gradient_is_that_of_the_loss_with_its_penalty(shape):
-    recipe, team = block(shape, penalty=10.0)
+    critics, team = block(shape, penalty=10.0)
     images, labels = given(shape)
     partners, share = given(shape)[0].flip(1), torch.tensor([0.1, 0.5, 0.9, 0.3], dtype=torch.float64)
     weight = torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0], [0.0] * 4], dtype=torch.float64)
-    found = _gradients(recipe, team.weights, images, partners, labels, weight, share)
+    found = _gradients(critics, team.weights, images, partners, labels, weight, share)
     for i in range(3):
         own = {name: w[i].clone().requires_grad_() for name, w in team.weights.items()}
         between = share[:, None, None, None] * images[i] + (1 - share[:, None, None, None]) * partners[i]
@@ -111,7 +111,7 @@ def test_tiles_and_parts_of_a_block_give_the_same(monkeypatch):
 
 
 def test_a_state_comes_back():
-    (recipe, one), (_, two) = block(dtype=torch.float32), block(dtype=torch.float32)
+    (critics, one), (_, two) = block(dtype=torch.float32), block(dtype=torch.float32)
     images, labels = given(dtype=torch.float32)
     fakes, fake_labels = torch.rand(5, 1, 8, 8), torch.arange(5) % 3
     one.update(images, labels, fakes, fake_labels)
@@ -120,12 +120,12 @@ def test_a_state_comes_back():
         team.update(images, labels, fakes, fake_labels)
     assert all(torch.equal(one.weights[n], two.weights[n]) for n in one.weights)
     with pytest.raises(ValueError, match="Expected the state of 2 critics"):
-        recipe.make(2, torch.Generator()).load_state_dict(one.state_dict())
+        critics.make(2, torch.Generator()).load_state_dict(one.state_dict())
 
 
 def test_the_slope_comes_near_to_one_where_it_is_asked_for():
-    recipe = SteepCritics((1, 8, 8), 2, width=8, hidden=16, teacher_batch=16, learning_rate=3e-3)
-    team, random = recipe.make(4, torch.Generator().manual_seed(0)), torch.Generator().manual_seed(3)
+    critics = SteepCritics((1, 8, 8), 2, width=8, hidden=16, teacher_batch=16, learning_rate=3e-3)
+    team, random = critics.make(4, torch.Generator().manual_seed(0)), torch.Generator().manual_seed(3)
     labels, fake_labels = torch.arange(16).expand(4, -1) % 2, torch.arange(32) % 2
     for _ in range(150):
         fakes = 0.5 + 0.1 * torch.randn(32, 1, 8, 8, generator=random)
