@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-from sfumato.methods.gan.dpaf.generator import MirrorGenerator
 from sfumato.networks.conv import ConvGenerator
 from sfumato.networks.dcgan import DCGANGenerator
 from sfumato.networks.deconv import DeconvGenerator
@@ -14,6 +13,7 @@ from sfumato.networks.diffusion import DiffusionGenerator
 from sfumato.networks.flow import FlowGenerator
 from sfumato.networks.generator import Generator
 from sfumato.networks.image_set import FixedSet
+from sfumato.networks.mirror import MirrorGenerator
 from sfumato.networks.vae import VAEGenerator
 
 KINDS: dict[str, type[Generator]] = {
