@@ -51,6 +51,7 @@ from sfumato.engine.gan_losses import OBJECTIVES
 from sfumato.engine.generator_dpsgd import seeded
 from sfumato.engine.gradients.clipping import Clip, Flat
 from sfumato.engine.gradients.topk import Largest
+from sfumato.engine.public_pretrain import known
 from sfumato.errors import InputError
 from sfumato.methods.base import Method
 from sfumato.methods.gan.dpaf import first_layers
@@ -240,26 +241,26 @@ class DPAF(Method):
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec = barrier.spec
         config = self.config(spec)
+        seen = self._public(public, spec)
         players = self.players(spec, run, label_histogram.shares(self.labels, barrier, run))
         dpagg = barrier.plan.crossings[AGGREGATE]
         step = DPAFStep(self, config, players, noise=dpagg.mechanism.std(dpagg.bound))
         classifier = self._first_layers(step, public, spec, run)
         before = classifier.steps if classifier else 0
         preview = Preview(run, players.net, spec)
-        state = {"players": players, "step": step, "strip": preview} | (
-            {"classifier": classifier} if classifier else {}
-        )
+        state = {"players": players, "step": step, "strip": preview}
+        state |= {"classifier": classifier} if classifier else {}
         for i in run.steps(before + config.steps, stages=(before,), **state):
             t = i - before
             if classifier and t < 0:
                 classifier.step(barrier.release(CONV1, classifier.query))  # the barrier
                 continue
-            if t == 0:
-                public_game(step, public, spec, run, steps=self.public_steps, keep_generator=self.public_generator)
+            if t == 0 and seen:
+                public_game(step, seen, run)
             A = step.remember(barrier.release(AGGREGATE, step.sums))  # the barrier
             for n in step.moves(t):
                 fakes = players.fakes(self.fakes, run, n)
-                v, of_fakes = step.upper_step(A, fakes, run, n)
+                v, of_fakes = step.upper_step(A, fakes, run, n)  # conv3* and FC*; v is the slope at A as released
                 if n == step.moves(t)[0] and config.lower_learns(t):
                     for name, layers in step.lower.items():  # CONV2, and CONV1 where conv1 learns in the game
                         length, along = layers.scaled(v, fakes)  # u is counted in the fakes' gradients
@@ -269,6 +270,14 @@ class DPAF(Method):
                     step.generator_step(run, n)
             preview.look(i, before + config.steps, lambda: players.finished(run.generator("preview statistics")))
         return players.finished(run.generator("statistics"))
+
+    def _public(self, public: PublicImages | None, spec: DataSpec) -> Labelled | None:
+        """The public images that the game begins on, if it does; refused before anything is asked."""
+        if not self.public_steps:
+            return None
+        if public is None:
+            raise InputError("Expected public images for public_steps, found none; name them with --public.")
+        return known(public, spec)
 
     def _first_layers(
         self, step: DPAFStep, public: PublicImages | None, spec: DataSpec, run: Run

@@ -12,40 +12,29 @@ import torch
 from torch import Tensor
 
 from sfumato.engine.adversarial import Labelled, public_batch
-from sfumato.engine.public_pretrain import known
-from sfumato.errors import InputError
 
 if TYPE_CHECKING:
-    from sfumato.data.public import PublicImages
     from sfumato.methods.gan.dpaf.dpaf import DPAFStep
     from sfumato.run.run import Run
-    from sfumato.types import DataSpec
 
 
-def public_game(
-    step: DPAFStep, public: PublicImages | None, spec: DataSpec, run: Run, *, steps: int, keep_generator: bool
-) -> None:
-    """So many steps on public images; the generator forgets them again unless it is kept."""
-    if not steps:
-        return
-    if public is None:
-        raise InputError("Expected public images for public_steps, found none; name them with --public.")
-    images = known(public, spec)
+def public_game(step: DPAFStep, images: Labelled, run: Run) -> None:
+    """`public_steps` of them; the generator forgets them again unless `public_generator`."""
     players = step.players
     before = copy.deepcopy({"net": players.net.state_dict(), "optimiser": players.optimiser.state_dict()})
     turns = players.turns.state_dict()
     noise = step.noise
     step.noise = 0.0
-    for i in run.rounds(steps):
+    for i in run.rounds(step.method.public_steps):
         t = -1 - i  # randomness of its own
-        A = step.remember(_aggregates(step, _some(images, "aggregate", step.config.batch, spec, run, t)))
+        A = step.remember(_aggregates(step, _some(step, images, "aggregate", step.config.batch, run, t)))
         for n in step.moves(t):
             fakes = players.fakes(step.method.fakes, run, n)
             v, of_fakes = step.upper_step(A, fakes, run, n)
             if n == step.moves(t)[0] and step.config.lower_learns(t):
                 for name, layers in step.lower.items():
                     length, along = layers.scaled(v, fakes)
-                    records = _some(images, name, layers.batch, spec, run, t)
+                    records = _some(step, images, name, layers.batch, run, t)
                     with torch.no_grad():
                         total = layers.query.total(*records, along)
                     layers.step(length * total, of_fakes, fakes)
@@ -55,14 +44,14 @@ def public_game(
     step.noise = noise
     step.forget()
     players.turns.load_state_dict(turns)
-    if not keep_generator:
+    if not step.method.public_generator:
         players.net.load_state_dict(before["net"])
         players.optimiser.load_state_dict(before["optimiser"])
 
 
-def _some(images: Labelled, name: str, count: int, spec: DataSpec, run: Run, t: int) -> Labelled:
+def _some(step: DPAFStep, images: Labelled, name: str, count: int, run: Run, t: int) -> Labelled:
     """Public images in the place of the records that a crossing would sample."""
-    return public_batch(images, count, len(spec.classes), run.generator(f"public {name}", t), run.device)
+    return public_batch(images, count, step.critic.lower.classes, run.generator(f"public {name}", t), run.device)
 
 
 @torch.no_grad()
