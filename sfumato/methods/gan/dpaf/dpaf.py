@@ -243,13 +243,17 @@ class DPAF(Method):
         config = self.config(spec)
         seen = self._public(public, spec)
         players = self.players(spec, run, label_histogram.shares(self.labels, barrier, run))
-        dpagg = barrier.plan.crossings[AGGREGATE]
-        step = DPAFStep(self, config, players, noise=dpagg.mechanism.std(dpagg.bound))
+        sigma = barrier.plan.crossings[AGGREGATE].event(Relation.ADD_REMOVE).sigma
+        step = DPAFStep(self, config, players, noise=sigma)
         classifier = self._first_layers(step, public, spec, run)
         before = classifier.steps if classifier else 0
         preview = Preview(run, players.net, spec)
-        state = {"players": players, "step": step, "strip": preview}
-        state |= {"classifier": classifier} if classifier else {}
+        state = {
+            "players": players,
+            "step": step,
+            "strip": preview,
+            **({"classifier": classifier} if classifier else {}),
+        }
         for i in run.steps(before + config.steps, stages=(before,), **state):
             t = i - before
             if classifier and t < 0:
