@@ -139,8 +139,8 @@ def train(
     made: Any = generator or net
     mean = EMA(made, ema_decay) if ema_decay else None
     optimiser = torch.optim.Adam(parameters or net.parameters(), lr=learning_rate, betas=(0.9, 0.99))
-    strip = Preview(run, made, barrier.spec)
-    keep = {"strip": strip} | ({"mean": mean} if mean else {})
+    preview = Preview(run, made, barrier.spec)
+    keep = {"preview": preview} | ({"mean": mean} if mean else {})
     for step, _ in descend(
         net,
         loss,
@@ -156,7 +156,7 @@ def train(
     ):
         if mean:
             mean.update(made)
-        strip.look(step, descent.steps, lambda: finished(made, mean))
+        preview.snapshot(step, descent.steps, lambda: finished(made, mean))
     return finished(made, mean)
 
 

@@ -125,7 +125,7 @@ def test_a_mistake_is_caught(wrong, caught_by):
 
 
 def test_a_subsampled_method_is_compared_with_its_own_curve():
-    report = check(Toy(times=3, learning_rate=0.3), level=2, draws=20_000, runs=1000)
+    report = check(Toy(times=3, rate=0.3), level=2, draws=20_000, runs=1000)
     assert report.verdict == "pass", report.failed
     rows = {row.check: row for row in report.rows}
     assert rows["mean: inclusion sizes"].ok and "allows no less than" in rows["whole plan"].detail

@@ -407,7 +407,7 @@ def learn(
             pass
         except Exception as failed:  # a method under audit may fail in any way
             error = failed
-    pictures = {name: vars(m) for name, p in run.pictures.items() if (m := p.moments()) is not None}
+    pictures = {name: vars(m) for name, p in run.pictures.items() if (m := p.snapshots()) is not None}
     left |= heard | {"kept": dict(run.kept), "made": dict(run.made), "previews": pictures}
     return Seen(barrier, weights, error, left | {"progress": run.progress.lines})  # type: ignore[attr-defined]
 

@@ -118,7 +118,7 @@ def play(
     ask: Ask,
     run: Run,
     rules: GANConfig,
-    strip: Preview,
+    preview: Preview,
     *,
     known: Labelled | None = None,
     warm: int = 0,
@@ -130,7 +130,7 @@ def play(
     `warm` ordinary moves on them, and the threshold may `follow` the mean norm of their gradients.
     """
     real, fake = queries(players.critic, rules)
-    for step in run.steps(rules.steps, players=players, strip=strip):
+    for step in run.steps(rules.steps, players=players, preview=preview):
         if step == 0 and known is not None:
             rehearse(players, known, run, rules, warm)
         images, labels = players.fakes(rules.fakes, run, step)
@@ -144,7 +144,7 @@ def play(
         players.sharpen(released + free, rules.weight_clip)
         if players.turns.due():
             players.move(rules.objective, rules.fakes, run, step)
-        strip.look(step, rules.steps, lambda: players.finished(run.generator("preview statistics")))
+        preview.snapshot(step, rules.steps, lambda: players.finished(run.generator("preview statistics")))
     return players.finished(run.generator("statistics"))
 
 

@@ -133,18 +133,18 @@ class DPSinkhorn(Method):
             latent_distribution=self.latent_distribution,
         )
         student = Student(net, learning_rate=self.learning_rate, ema_decay=self.ema_decay, scale=1.0, total=self.steps)
-        strip = Preview(run, net, spec)
+        preview = Preview(run, net, spec)
 
         def slope(images: Tensor, labels: Tensor, x: Tensor, y: Tensor) -> Tensor:
             return divergence.gradient(images.to(x), labels, x, y)
 
         query = BatchValue(slope, BatchBound(self.clip), (self.fakes, *spec.shape))
-        for t in run.steps(self.steps, student=student, strip=strip):
+        for t in run.steps(self.steps, student=student, preview=preview):
             random = run.generator("fakes", t)
             z = net.latents(self.fakes, random).to(run.device)
             y = allot(self.fakes, net.label_weights, random)
             x = student.fakes(z, y.to(run.device))
             released = barrier.release("gradient", query, x, y.to(run.device))  # the barrier
             student.step(z, y.to(run.device), -released)
-            strip.look(t, self.steps, student.finished)
+            preview.snapshot(t, self.steps, student.finished)
         return student.finished(run.generator("statistics"))

@@ -125,7 +125,7 @@ class PrivateEvolution(Method):
         weights = label_histogram.shares(self.labels, barrier, run)
         net = FixedSet(spec.shape, spec.classes, self.each, weights).to(run.device)
         query = BoundedSum(Nearest(self.pool), VOTE, (self.each,), by_class=True)
-        strip = Preview(run, net, spec)
+        preview = Preview(run, net, spec)
 
         def ask(population: Tensor) -> Tensor:
             return barrier.release("votes", query, population)  # the barrier
@@ -137,11 +137,11 @@ class PrivateEvolution(Method):
             run,
             rounds=self.rounds,
             kept=self.kept,
-            keep={"strip": strip},
+            keep={"preview": preview},
             threshold=self.threshold * barrier.plan.facts["sigma"],
             start=self._start(spec, public, run),
         ):
-            strip.look(step, self.rounds, net)
+            preview.snapshot(step, self.rounds, net)
         return net.requires_grad_(False).eval()
 
     def _api(self, spec: DataSpec, run: Run) -> Api:

@@ -95,15 +95,15 @@ def refine(
 ) -> FixedSet:
     """Descend `loss(step)` in the pixels, which stay in [0, 1]; `state` is what the loss changes on its way."""
     optimiser = torch.optim.Adam([points.images], lr=learning_rate, betas=(0.5, 0.99))
-    strip = Preview(run, points, spec)
-    for step in run.steps(steps, points=points, optimiser=optimiser, strip=strip, **state):
+    preview = Preview(run, points, spec)
+    for step in run.steps(steps, points=points, optimiser=optimiser, preview=preview, **state):
         optimiser.param_groups[0]["lr"] = learning_rate * (1 - step / steps)
         gap = loss(step)
         optimiser.zero_grad(set_to_none=True)
         gap.backward()
         optimiser.step()
         points.restrain()
-        strip.look(step, steps, points)
+        preview.snapshot(step, steps, points)
     return points.eval()
 
 

@@ -139,7 +139,7 @@ class DataLens(Method):
         teachers = barrier.hold(voting.critics(self, spec), self.teachers)  # each record in one part
         ask = lambda team, random, x, y, j: votes.encode(team.directions(x, y)[:, j : j + m], random)  # noqa: E731
         query = PartitionSum(teachers, ask, votes.bound(d), votes.shape(d), m)
-        strip = Preview(run, student.net, spec)
+        preview = Preview(run, student.net, spec)
 
         def voted(x: Tensor, y: Tensor, j: int) -> Tensor:
             noisy = barrier.release("votes", query, x, y, j)  # the barrier
@@ -154,7 +154,7 @@ class DataLens(Method):
                 threshold=self.threshold or 0.7 * sigma / n,
             )
 
-        for t in run.steps(steps, student=student, teachers=teachers, strip=strip):
+        for t in run.steps(steps, student=student, teachers=teachers, preview=preview):
             z, y = voting.asked(student.net, self.batch, run, t)
             x = student.fakes(z, y)
             about = student.about(y)
@@ -165,5 +165,5 @@ class DataLens(Method):
                     barrier.train(teachers, *lesson)
                 moves.append(voted(x, about, j))
             student.step(z, y, torch.cat(moves))
-            strip.look(t, steps, student.finished)
+            preview.snapshot(t, steps, student.finished)
         return student.finished(run.generator("statistics"))

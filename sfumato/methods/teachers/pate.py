@@ -228,11 +228,11 @@ def follow(
     ask: Callable[[int, Tensor, Tensor], Tensor],
 ) -> Generator:
     """Train critics and generator in turn; `ask(step, fakes, labels)` says where the fake images should move."""
-    strip = Preview(run, student.net, barrier.spec)
-    for t in run.steps(method.steps, student=student, teachers=teachers, strip=strip):
+    preview = Preview(run, student.net, barrier.spec)
+    for t in run.steps(method.steps, student=student, teachers=teachers, preview=preview):
         z, y = asked(student.net, method.batch, run, t)
         x = student.fakes(z, y)
         teach(method, barrier, teachers, t, x, y)
         student.step(z, y, ask(t, x, y))
-        strip.look(t, method.steps, student.finished)
+        preview.snapshot(t, method.steps, student.finished)
     return student.finished(run.generator("statistics"))

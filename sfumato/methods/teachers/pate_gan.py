@@ -138,8 +138,8 @@ class PATEGAN(Method):
         pair = self._pair(pate.generator(self, barrier, run), spec, run)
         teachers = barrier.hold(pate.critics(self, spec), self.teachers)  # each record in one part
         query = PartitionSum(teachers, self._votes, YES_NO, (1,), self.batch)
-        strip = Preview(run, pair.net, spec)
-        for t in run.steps(self.steps, pair=pair, teachers=teachers, strip=strip):
+        preview = Preview(run, pair.net, spec)
+        for t in run.steps(self.steps, pair=pair, teachers=teachers, preview=preview):
             z, y = asked(pair.net, self.batch, run, t)
             x = varied(pair.fakes(z, y), self.explore, run.generator("explore", t))
             pate.teach(self, barrier, teachers, t, x, y)
@@ -147,7 +147,7 @@ class PATEGAN(Method):
             pair.learn(x, y, target(votes, self.teachers, self.target), run.generator("replay", t))
             for move in range(self.moves):
                 pair.step(*asked(pair.net, self.batch, run, self.steps + t * self.moves + move))
-            strip.look(t, self.steps, pair.finished)
+            preview.snapshot(t, self.steps, pair.finished)
         return pair.finished(run.generator("statistics"))
 
     def _votes(self, team: Any, random: torch.Generator, x: Tensor, y: Tensor) -> Tensor:

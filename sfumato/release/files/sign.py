@@ -1,4 +1,4 @@
-"""signature.json: an Ed25519 signature over the root hash of a release, and the keys for it."""
+"""signature.json: an Ed25519 signature over the root hash of a release, the keys for it, and the end of writing one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.errors import InputError
-from sfumato.release.files.hashes import SIGNATURE, canonical, read_canonical
+from sfumato.release.files.gate import Gate
+from sfumato.release.files.hashes import HASHES, SIGNATURE, canonical, make_hashes, read_canonical, root_hash
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -123,6 +124,24 @@ def check_signature(data: bytes, root: str) -> Signature:
     except InvalidSignature as error:
         raise InputError(f"{SIGNATURE} does not fit this release: the files or the signature were changed.") from error
     return Signature(key, signer)
+
+
+def signing_key(key: str | Path | None, signer: str | None) -> Ed25519PrivateKey | None:
+    """The private key, read before anything is written."""
+    if key is None:
+        if signer is not None:
+            raise InputError("A signer goes with a key; give --sign KEYFILE, or leave out --signer.")
+        return None
+    check_signer(signer)
+    return read_key(key)
+
+
+def seal(gate: Gate, key: Ed25519PrivateKey | None, signer: str | None) -> None:
+    """The last files of a release: the hashes of all others, and a signature over them."""
+    data = make_hashes(gate.folder, public_hex(key) if key else None)
+    gate.write(HASHES, data)
+    if key:
+        gate.write(SIGNATURE, sign(key, root_hash(data), signer))
 
 
 def _message(root: str, signer: str | None) -> bytes:

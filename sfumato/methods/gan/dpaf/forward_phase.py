@@ -275,7 +275,7 @@ class Before(Protocol):
 
 
 def play(
-    turn: DPAFStep, ask: Ask, run: Run, strip: Preview, *, before: Before | None = None, ready: Ready = lambda: None
+    turn: DPAFStep, ask: Ask, run: Run, preview: Preview, *, before: Before | None = None, ready: Ready = lambda: None
 ) -> Generator:
     """All steps, with checkpoints; the finished generator.
 
@@ -284,7 +284,7 @@ def play(
     first = before.steps if before else 0
     rules = turn.rules
     players = turn.players
-    state = turn.state | {"strip": strip} | ({"before": before} if before else {})
+    state = turn.state | {"preview": preview} | ({"before": before} if before else {})
     for step in run.steps(first + rules.steps, stages=(first,), **state):
         if before and step < first:
             before.take(ask)
@@ -292,5 +292,5 @@ def play(
         if step == first:
             ready()
         turn.take(ask, run, step - first)
-        strip.look(step, first + rules.steps, lambda: players.finished(run.generator("preview statistics")))
+        preview.snapshot(step, first + rules.steps, lambda: players.finished(run.generator("preview statistics")))
     return players.finished(run.generator("statistics"))

@@ -1,15 +1,98 @@
-"""A statement made anew from its own facts; where the two differ, words were typed and not generated."""
+"""What anyone can derive again without the data: a statement's numbers from its events, its words from its facts.
+
+Where a number differs, it is not what the events give; where words differ, they were typed and not generated.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+from sfumato.release.files.command import FindClass, find_method
 from sfumato.release.files.gate import POINTS
-from sfumato.release.statement.derive import read_events
-from sfumato.release.statement.statement import STATEMENT_FORMAT, TUNING_OUTCOMES, configuration_hash, from_public_plan
+from sfumato.release.statement.statement import (
+    STATEMENT_FORMAT,
+    TUNING_OUTCOMES,
+    advantage_of,
+    configuration_hash,
+    from_public_plan,
+)
+
+if TYPE_CHECKING:
+    from sfumato.accounting.accountant import Profile
+    from sfumato.accounting.events import AnyEvent
+
+CLOSE = 1e-6  # a stated number may be this much larger than the derived one
+# The derived number may exceed the stated one by rounding alone: that of closed formulas, or of Fourier transforms.
+DUST_EXACT = 1e-9
+DUST_GRID = 1e-7
+NOTHING = 1e-9
 
 
-def word_problems(statement: dict[str, Any]) -> list[str]:
+def read_events(statement: dict[str, Any]) -> list[AnyEvent]:
+    """All events of a statement, in the absolute numbers that were accounted."""
+    from sfumato.accounting.events import event_from_json
+
+    return [event_from_json(event) for event in statement["mechanisms"]["accounted"]]
+
+
+def number_problems(statement: dict[str, Any]) -> list[str]:
+    """Where a stated number is not what the events give; empty when all re-derive."""
+    from sfumato.accounting.accountant import profile
+
+    events = read_events(statement)
+    relation = statement["guarantee"]["relation"]
+    if any(event.relation != relation for event in events):
+        return [f"An event is not stated under the relation {relation} of the guarantee."]
+    derived = profile(events)
+    dust = DUST_GRID if derived.mu is None else DUST_EXACT
+    compared = _numbers(statement, events, derived)
+    return [*_shown_otherwise(statement), *(f for row in compared if (f := _problem(*row, dust)))]
+
+
+def _numbers(
+    statement: dict[str, Any], events: list[AnyEvent], derived: Profile
+) -> Iterator[tuple[str, float | None, float | None]]:
+    """What is stated, and what the events give."""
+    from sfumato.accounting.accountant import epsilon_by_renyi
+
+    given = statement["guarantee"]
+    opinion = statement["accountant"]["second_opinion"]
+    yield "epsilon", given["epsilon"], derived.epsilon(given["delta"])
+    yield "mu", given["mu"], derived.mu
+    yield "advantage", given["advantage"], advantage_of(derived)
+    for delta, epsilon in given["curve"]:
+        yield f"epsilon at delta {delta:g}", epsilon, derived.epsilon(delta)
+    if isinstance(opinion, dict):
+        yield "the second opinion", opinion["epsilon"], epsilon_by_renyi(events, given["delta"])
+
+
+def _problem(what: str, stated: float | None, derived: float | None, dust: float) -> str | None:
+    if stated is None and derived is None:
+        return None
+    wrong = f"{what} is stated as {stated}, and the events give {derived}."
+    if stated is None or derived is None:
+        return wrong
+    fits = stated * (1 - CLOSE) - NOTHING <= derived <= stated * (1 + dust) + NOTHING
+    return None if fits else wrong
+
+
+def _shown_otherwise(statement: dict[str, Any]) -> list[str]:
+    """Crossings whose shown numbers are not those that were accounted."""
+    shown = statement["mechanisms"]["events"]
+    # A selection holds the events of one run.
+    accounted = [part for event in statement["mechanisms"]["accounted"] for part in event.get("events", [event])]
+    if len(shown) != len(accounted):
+        return [f"{len(shown)} crossings are shown, and {len(accounted)} were accounted."]
+    return [
+        f"The crossing {row['name']!r} shows another {key} than was accounted."
+        for row, event in zip(shown, accounted, strict=True)
+        for key in ("mechanism", "sigma", "sensitivity", "times")
+        if row[key] != event[key]
+    ]
+
+
+def word_problems(statement: dict[str, Any], find: FindClass = find_method) -> list[str]:
     """Where a statement does not follow from its own facts; empty when all of it does."""
     if statement.get("format") != STATEMENT_FORMAT:
         return [f"privacy.json is not of format {STATEMENT_FORMAT}; use the version of sfumato that wrote it."]
@@ -19,7 +102,7 @@ def word_problems(statement: dict[str, Any]) -> list[str]:
         return ["The tuning point is none of the three outcomes."]
     if statement["reproducibility"]["configuration_hash"] != configuration_hash(_plan(statement)):
         return ["The configuration hash is not that of the configuration."]
-    if foreign := _foreign_settings(statement):
+    if foreign := _foreign_settings(statement, find):
         return foreign
     anew = rebuilt(statement)
     return [
@@ -29,15 +112,13 @@ def word_problems(statement: dict[str, Any]) -> list[str]:
     ]
 
 
-def _foreign_settings(statement: dict[str, Any]) -> list[str]:
+def _foreign_settings(statement: dict[str, Any], find: FindClass) -> list[str]:
     """Settings that a method of this package does not have; those of somebody's own method are not known here."""
-    from sfumato.methods import names
-    from sfumato.release.files.command import settings_of
-
     method = statement["reproducibility"]["method"]
-    if method not in {"classifier", *names()}:
+    cls = find(method)
+    if cls is None:
         return []
-    known = settings_of(method)
+    known = cls().settings()
     return [
         f"The setting '{name}' is not one of {method}."
         for name in statement["reproducibility"]["configuration"]["settings"]
