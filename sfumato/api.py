@@ -278,9 +278,9 @@ def describe_method(cls: type[Method]) -> dict[str, Any]:
 
 def recipes(name: str | None = None) -> list[dict[str, Any]]:
     """The recipes, or the one of this name: a method (or a classifier) with settings, a budget, and their source."""
-    from sfumato.recipes import CLASSIFIERS, RECIPES, look
+    from sfumato.recipes import CLASSIFIERS, RECIPES, find_any
 
-    return [recipe.to_json() for recipe in ((RECIPES | CLASSIFIERS).values() if name is None else [look(name)])]
+    return [recipe.to_json() for recipe in ((RECIPES | CLASSIFIERS).values() if name is None else [find_any(name)])]
 
 
 def make_method(

@@ -15,13 +15,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from sfumato.accounting.budget import Budget
 from sfumato.audit.gallery.common import Bug
 from sfumato.methods.base import Method
 from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
-from sfumato.privacy.plan import Plan, crossing, within
+from sfumato.privacy.plan import Crossing, crossing
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
@@ -82,12 +81,13 @@ class MeanImage(Method):
     releases: int = STEPS  # steps from then on read the last answer again
     name: ClassVar[str] = "mean-image"
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
         """One kind of crossing."""
-        return within(
-            budget,
-            lambda noise: Plan(self.name, {}, spec, budget, {"mean": crossing(BALL, noise, times=self.releases)}),
-        )
+        return {"mean": crossing(BALL, z, times=self.releases)}
+
+    def settings(self) -> dict[str, Any]:
+        """None that could be written down."""
+        return {}
 
     def learn(self, barrier: Barrier, run: Run, public: Any = None) -> FixedSet:
         """Each step moves the images towards the released mean."""

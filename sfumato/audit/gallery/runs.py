@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from sfumato.accounting.budget import Budget
 from sfumato.audit.gallery.common import Bug
 from sfumato.engine.dpsgd import DPSGDConfig, descend
 from sfumato.engine.teachers.critics import Critics
@@ -19,7 +18,7 @@ from sfumato.methods.teachers.votes import TopKSigns
 from sfumato.networks.image_set import FixedSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.partitions import PartitionSum
-from sfumato.privacy.plan import Crossing, Plan, crossing, within
+from sfumato.privacy.plan import Crossing, crossing
 from sfumato.record_rng import drawing, record_keys, uniform
 from sfumato.run.run import Run
 from sfumato.types import DataSpec
@@ -32,13 +31,17 @@ Learn = Callable[[Barrier, Run, FixedSet], None]
 class Planned(Method):
     """A method of a few parts: crossings at a noise scale, and what is done with them."""
 
-    crossings: Callable[[DataSpec, float], dict[str, Crossing]]
+    asks: Callable[[DataSpec, float], dict[str, Crossing]]
     work: Learn
     name: ClassVar[str] = "planned"
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        """All crossings, at the least noise."""
-        return within(budget, lambda noise: Plan(self.name, {}, spec, budget, self.crossings(spec, noise)))
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        """As it was put together."""
+        return self.asks(spec, z)
+
+    def settings(self) -> dict[str, Any]:
+        """None that could be written down."""
+        return {}
 
     def learn(self, barrier: Barrier, run: Run, public: Any = None) -> FixedSet:
         """The work, which ends in a set of images."""
@@ -69,7 +72,7 @@ def by_place(bug: bool) -> Method:
         for _ in descend(linear, loss, barrier, run, descent, optimiser, draw=drawn):
             net.images.data[:] = linear.weight.detach().view(barrier.spec.shape)
 
-    return Planned(crossings=lambda spec, noise: {"gradient": descent.crossing(spec, noise)}, work=work)
+    return Planned(asks=lambda spec, noise: {"gradient": descent.crossing(spec, noise)}, work=work)
 
 
 @dataclass(frozen=True)
@@ -137,10 +140,10 @@ def visitors(bug: bool) -> Method:
             answer = barrier.release("votes", query, fakes, labels)
             net.images.data += 1e-3 * answer.mean(0).view(spec.shape).to(net.images)
 
-    def crossings(spec: DataSpec, noise: float) -> dict[str, Crossing]:
+    def asks(spec: DataSpec, noise: float) -> dict[str, Crossing]:
         return {"votes": crossing(votes.bound(spec.pixels), noise, times=STEPS * queries, held=True)}
 
-    return Planned(crossings=crossings, work=work)
+    return Planned(asks=asks, work=work)
 
 
 BUGS = (

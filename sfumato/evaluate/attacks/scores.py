@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.evaluate.results import Measured
 
 if TYPE_CHECKING:
-    from sfumato.audit.games.bounds import Curve
+    from sfumato.accounting.tradeoff import Curve
 
 RATES = {"tpr_at_1_percent": 0.01, "tpr_at_0.1_percent": 0.001}
 SIGNIFICANCE = 1e-3  # of all attacks together
@@ -58,7 +58,7 @@ def ceiling_of_mu(mu: float, delta: float = 1e-5) -> Ceiling:
     from scipy.special import ndtr
 
     from sfumato.accounting.gaussian import epsilon_of
-    from sfumato.audit.games.bounds import gaussian_curve
+    from sfumato.accounting.tradeoff import gaussian_curve
 
     curve = gaussian_curve(mu)
     return Ceiling(float(ndtr(mu / math.sqrt(2))), _rates(curve), epsilon_of(delta, mu), delta, mu, curve)
@@ -66,7 +66,7 @@ def ceiling_of_mu(mu: float, delta: float = 1e-5) -> Ceiling:
 
 def ceiling_of_curve(points: list[tuple[float, float]], epsilon: float, delta: float) -> Ceiling:
     """The ceiling of (delta, epsilon) pairs that hold together."""
-    from sfumato.audit.games.bounds import Curve
+    from sfumato.accounting.tradeoff import Curve
 
     pairs = np.array([(delta, epsilon), *points], dtype=float)
     curve = Curve(np.minimum(pairs[:, 1], 700.0), pairs[:, 0])  # exp must not overflow
@@ -193,7 +193,7 @@ def _judge(
     """The claim is refuted by the AUC, or by the errors of a threshold chosen on the other half; alpha is shared."""
     if ceiling is None:
         return {"ceiling": None, "epsilon_lower": None, "verdict": "no guarantee to compare with"}
-    from sfumato.audit.games.bounds import held_out
+    from sfumato.accounting.tradeoff import held_out
 
     errors = held_out(random.permutation(others), random.permutation(members), ceiling.curve, alpha / 2)
     lower = errors.epsilon_free(ceiling.delta)  # of whatever was run, which need not be what is claimed

@@ -7,13 +7,13 @@ import types
 
 import pytest
 
-from sfumato.audit.checks.roads import roads
+from sfumato.audit.checks.forbidden_imports import forbidden_imports
 from sfumato.methods import find, names
 
 
 @pytest.mark.parametrize("name", names())
 def test_no_method_of_the_package_takes_one(name):
-    found = roads(find(name)())
+    found = forbidden_imports(find(name)())
     assert found.ok, found.detail
 
 
@@ -35,5 +35,5 @@ def test_a_module_that_takes_one_is_named(line, tmp_path, monkeypatch):
     module.__file__ = str(path)
     exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
     monkeypatch.setitem(sys.modules, "somebodys", module)
-    found = roads(module.Mine())
+    found = forbidden_imports(module.Mine())
     assert not found.ok and "somebodys imports" in found.detail
