@@ -123,10 +123,15 @@ def _from_file(path: Path, options: Options) -> Source:
 
 
 def _options(split: object, label: object, person: object) -> Options:
-    for name, value in (("split", split), ("label", label), ("person", person)):
-        if not (isinstance(value, str) and value) and not (value is None and name != "split"):
-            raise InputError(f"Expected {name} as a name, found {name}={value!r}.")
-    return Options(str(split), label, person)  # type: ignore[arg-type]
+    if split is None:
+        raise InputError(f"Expected split as a name, found split={split!r}.")
+    return Options(_named("split", split) or "", _named("label", label), _named("person", person))
+
+
+def _named(option: str, value: object) -> str | None:
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise InputError(f"Expected {option} as a name, found {option}={value!r}.")
 
 
 def _declared(private_count: bool, records: int | None) -> int | None:

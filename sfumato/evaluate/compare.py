@@ -71,7 +71,7 @@ def _row(number: int, folder: Path) -> dict[str, Any]:
 
     statement = read_statement(folder)
     given = statement["guarantee"]
-    notes = []
+    notes: list[str] = []
     evaluation = _evaluation(folder, statement, notes)
     try:
         return {

@@ -127,7 +127,7 @@ def confusion_svg(counts: Sequence[Sequence[float]], classes: Sequence[str]) -> 
 def shares_of(counts: Sequence[Sequence[float]]) -> np.ndarray:
     """Rows that sum to one; a class without test images stays empty."""
     x = np.asarray(counts, dtype=float)
-    return x / np.maximum(x.sum(1, keepdims=True), 1e-12)
+    return np.asarray(x / np.maximum(x.sum(1, keepdims=True), 1e-12))
 
 
 def _cell(x: float, y: float, size: int, share: float, numbered: bool) -> list[str]:

@@ -121,15 +121,15 @@ def _half(matrix: np.ndarray, device: str) -> np.ndarray:
     given = _tensor(matrix, device)
     lower, failed = torch.linalg.cholesky_ex(given)
     if not failed:
-        return lower.cpu().numpy()
+        return np.asarray(lower.cpu())
     values, vectors = torch.linalg.eigh(given)
-    return (vectors * values.clamp(min=0).sqrt()).cpu().numpy()
+    return np.asarray((vectors * values.clamp(min=0).sqrt()).cpu())
 
 
 def _eigenvalues(matrix: np.ndarray, device: str) -> np.ndarray:
     import torch
 
-    return torch.linalg.eigvalsh(_tensor(matrix, device)).cpu().numpy()
+    return np.asarray(torch.linalg.eigvalsh(_tensor(matrix, device)).cpu())
 
 
 class _Moments:

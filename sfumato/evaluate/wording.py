@@ -68,7 +68,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def best(trained: Mapping[str, Any]) -> str:
     """The classifier with the largest accuracy after the last step."""
-    rows = trained["classifiers"]
+    rows: Mapping[str, Any] = trained["classifiers"]
     return max(rows, key=lambda name: rows[name]["fixed"]["mean"])
 
 

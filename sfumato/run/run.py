@@ -97,7 +97,8 @@ class Run:
             value = make()
             self.kept[name] = value
             self.save()
-        return self.kept[name].to(self.device)
+        kept: torch.Tensor = self.kept[name]
+        return kept.to(self.device)
 
     def steps(self, total: int, *, stages: Sequence[int] = (), **state: Any) -> Iterator[int]:
         """Step numbers from where the run stands; `state` is restored first and saved on the way.

@@ -103,7 +103,7 @@ def barrier(made: Crossing, data: Array | None = None, ranks: Ranks | None = Non
     if data is not None:
         labels = np.zeros(len(data), np.int64)
         digests = np.zeros((len(data), 32), np.uint8)
-        box = PrivateImages(SPEC, Records(_Vectors(data), labels, None, digests))  # type: ignore[arg-type]
+        box = PrivateImages(SPEC, Records(_Vectors(data), labels, None, digests))
     return Barrier(box, SPEC, ledger({"gradient": made}), noise=noise(), ranks=ranks)
 
 

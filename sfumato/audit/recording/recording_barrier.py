@@ -95,13 +95,14 @@ class Made:
             for i, y in zip(self.images, self.labels, strict=True)
         ]
         digests = np.frombuffer(b"".join(n.digest() for n in named), np.uint8).reshape(-1, 32)
-        return Records(_Pixels(self.images), self.labels, self.persons, digests)  # type: ignore[arg-type]
+        return Records(_Pixels(self.images), self.labels, self.persons, digests)
 
 
 class _Pixels:
     def __init__(self, images: np.ndarray) -> None:
         self._images = images
-        self.shape = images.shape[1:]
+        channels, height, width = images.shape[1:]
+        self.shape = (channels, height, width)
 
     def read(self, rows: Any) -> np.ndarray:
         return np.array(self._images[rows])

@@ -57,7 +57,7 @@ def _start(generator: Any, target: Tensor, labels: Tensor, random: torch.Generat
 
 def _loss(generator: Any, z: Tensor, labels: Tensor, target: Tensor) -> Tensor:
     """Mean squared error of each, with a weak pull of z to where the generator was trained."""
-    error = (generator(z, labels) - target).flatten(1).square().mean(1)
+    error: Tensor = (generator(z, labels) - target).flatten(1).square().mean(1)
     return error + PULL * ((z.square().sum(1) / z.shape[1]) - 1).square()
 
 

@@ -108,21 +108,22 @@ class _Sorted:
 
     def resampled(self, times: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Weights of bootstrap samples, each side by itself."""
-        return tuple(
+        members, others = (
             random.multinomial(int(w.sum()), w / w.sum(), size=times).astype(float) for w in (self.members, self.others)
-        )  # type: ignore[return-value]
+        )
+        return members, others
 
 
 def _auc(members: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Chance that a member scores above a non-member, ties for a half; weights (times, cells)."""
     below = np.cumsum(others, 1) - others / 2
-    return (members * below).sum(1) / (members.sum(1) * others.sum(1))
+    return np.asarray((members * below).sum(1) / (members.sum(1) * others.sum(1)))
 
 
 def _tpr(members: np.ndarray, others: np.ndarray, rate: float) -> np.ndarray:
     """True positives at the lowest threshold whose false positives are at most `rate`."""
     above_m, above_o = (np.cumsum(w[:, ::-1], 1) / w.sum(1, keepdims=True) for w in (members, others))
-    return np.where(above_o <= rate + 1e-12, above_m, 0.0).max(1)
+    return np.asarray(np.where(above_o <= rate + 1e-12, above_m, 0.0).max(1))
 
 
 def auc(members: np.ndarray, others: np.ndarray) -> float:

@@ -48,7 +48,7 @@ class Painter(Method):
     wrong: str = ""
     clip: object = 1.0
     batch: int = 20
-    copies: int = 1
+    noise_multiplicity: int = 1
     name: ClassVar[str] = "painter"
 
     @property
@@ -71,7 +71,7 @@ class Painter(Method):
         def latents(n):
             if self.wrong in ("draws by place", "shares its randomness"):
                 return (torch.randn(n, 4, generator=random),)
-            return (torch.arange(n) % self.copies,)
+            return (torch.arange(n) % self.noise_multiplicity,)
 
         def loss(net, images, labels, z):
             if z.dim() == 1:
@@ -83,7 +83,7 @@ class Painter(Method):
                 kept.append(images.mean())
             return (net(z, labels) - images + around).flatten(1).square().sum(1)
 
-        query = self.descent.query(net, loss, copies=self.copies, draw=latents)
+        query = self.descent.query(net, loss, noise_multiplicity=self.noise_multiplicity, draw=latents)
         if self.wrong in ("mixes", "remembers"):
             query = replace(query, _chosen=Untried())
         optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -118,7 +118,7 @@ def test_every_clip_passes_level_0(clip):
 
 
 def test_copies_everyone_and_persons_pass():
-    assert check(Painter(copies=2)).verdict == "pass"
+    assert check(Painter(noise_multiplicity=2)).verdict == "pass"
     spec = replace(SPEC, unit=Unit.PERSON)
     report = check(Painter(batch=60), spec=spec, budget=Budget(4.0, unit=Unit.PERSON))
     assert report.verdict == "pass", report.failed
@@ -178,7 +178,7 @@ def test_a_loss_that_says_anything_moves_the_sum_by_the_bound_at_most():
 
 
 def test_draws_stay_with_their_image_wherever_it_stands():
-    asked, plan = asked_of(Painter(copies=3, wrong="draws by place"))
+    asked, plan = asked_of(Painter(noise_multiplicity=3, wrong="draws by place"))
     made = made_up(SPEC, np.random.default_rng(1), 4)
     images, labels = torch.from_numpy(made.images).float() / 255, torch.from_numpy(made.labels)
     rows, turned = asked.frozen.rows(images, labels), asked.frozen.rows(images.flip(0), labels.flip(0))

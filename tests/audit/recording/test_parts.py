@@ -48,7 +48,7 @@ WAVES = {"critic": "kernel", "waves": 40, "compress": "unit", "rule": "mean", "s
 
 @pytest.mark.parametrize("settings", [{}, {"share": 0.5}, {"order": "paper"}, WAVES], ids=str)
 def test_datalens_passes_every_level(settings):
-    report = check(DataLens(**TINY | settings), level=2, teacher_batch=20_000, runs=800)
+    report = check(DataLens(**TINY | settings), level=2, draws=20_000, runs=800)
     assert report.verdict == "pass", report.failed
     found = {row.check for row in report.rows}
     assert {"votes: step audit", "whole plan"} <= found
@@ -156,7 +156,7 @@ def test_the_wrapper_itself_does_no_harm():
 
 
 def test_too_little_noise_shows_at_every_level():
-    report = check(Wrong(**TINY, wrong="a third of the noise"), level=2, teacher_batch=5000, runs=800)
+    report = check(Wrong(**TINY, wrong="a third of the noise"), level=2, draws=5000, runs=800)
     assert {"votes: noise scale", "votes: step audit", "whole plan"} <= failing(report)
 
 
