@@ -50,12 +50,12 @@ def load(
     declared = _declared(private_count, records)
     options = _options(split, label, person)
     try:
-        found = find_source(source, options)
-        inside = fill(found, size=size, grey=bool(grey), declared=declared, progress=progress)
+        opened = find_source(source, options)
+        inside = fill(opened, size=size, grey=bool(grey), declared=declared, progress=progress)
     except OSError as error:
         reason = show(error.strerror or error)
         raise InputError(f"Cannot read {_name(source)} ({reason}); check the path and its permissions.") from error
-    return box(found, inside, declared)
+    return box(opened, inside, declared)
 
 
 def find_source(source: object, options: Options) -> Source:

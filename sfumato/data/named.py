@@ -68,12 +68,12 @@ def _digits(path: Path, options: Options) -> Source:
 
     options.refuse_columns("digits")
     pick_split(options.split, ["train"], "digits")
-    found = load_digits()
-    images = np.round(found.images * (255 / 16)).astype(np.uint8)
+    digits = load_digits()
+    images = np.round(digits.images * (255 / 16)).astype(np.uint8)
     return Source(
         "digits",
         DIGITS,
-        found.target.astype(np.int64),
+        digits.target.astype(np.int64),
         lambda: ((f"digits, image {row}", image) for row, image in enumerate(images)),
     )
 
@@ -115,8 +115,8 @@ def open_named(text: str, options: Options) -> Source:
             if not given
             else "The set digits takes no path; write digits."
         )
-    found = row.open(_path(name, row, given), options)
-    return replace(found, name=name, public=row.public)
+    source = row.open(_path(name, row, given), options)
+    return replace(source, name=name, public=row.public)
 
 
 def _path(name: str, row: Named, given: str) -> Path:

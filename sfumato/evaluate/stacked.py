@@ -142,13 +142,13 @@ def predict(net: nn.Module, pixels: Tensor | np.ndarray, seeds: int, device: str
     """Logits (seeds, n, classes) of uint8 images, in float32."""
     pixels = torch.as_tensor(pixels)
     net.eval()
-    found = []
+    logits = []
     chunk = CHUNK["cuda" if device.startswith("cuda") else "cpu"]
     for start in range(0, len(pixels), chunk):
         part = pixels[start : start + chunk].to(device)
         with _autocast(device):
-            found.append(net(side_by_side(part.expand(seeds, *part.shape))).float())
-    return torch.cat(found, 1).cpu().numpy()
+            logits.append(net(side_by_side(part.expand(seeds, *part.shape))).float())
+    return torch.cat(logits, 1).cpu().numpy()
 
 
 def _on_device(pixels: np.ndarray, labels: np.ndarray, device: str) -> tuple[Tensor, Tensor]:

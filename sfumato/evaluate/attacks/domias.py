@@ -63,11 +63,11 @@ def score(
 ) -> list[np.ndarray]:
     """The log ratio of densities for each batch of candidates."""
     space = space or pixels(synthetic.pixels.shape[1:])
-    made = space(synthetic.pixels)
+    fake = space(synthetic.pixels)
     known = space(reference.pixels)
     mean, axes = directions(known, count)
     at = [(space(c.pixels) - mean) @ axes for c in candidates]
-    syn = (made - mean) @ axes
+    syn = (fake - mean) @ axes
     ref = (known - mean) @ axes
     if density == "gaussian":
         return [log_gaussian(x, syn) - log_gaussian(x, ref) for x in at]

@@ -175,12 +175,12 @@ def assess(
     both = _Sorted(members, others)
     drawn = both.resampled(times, random)
     here = both.members[None], both.others[None]
-    found: dict[str, Any] = {"auc": _measured("auc", _auc(*here), _auc(*drawn))}
+    row: dict[str, Any] = {"auc": _measured("auc", _auc(*here), _auc(*drawn))}
     for name, rate in RATES.items():
         few = f"fewer than {math.ceil(1 / rate)} non-members: false positives 0" if len(others) * rate < 1 else ""
-        found[name] = _measured(name, _tpr(*here, rate), _tpr(*drawn, rate), few)
-    found |= {"members": len(members), "nonmembers": len(others), "roc": roc(members, others), "note": note}
-    return found | _judge(members, others, ceiling, SIGNIFICANCE / attacks, random)
+        row[name] = _measured(name, _tpr(*here, rate), _tpr(*drawn, rate), few)
+    row |= {"members": len(members), "nonmembers": len(others), "roc": roc(members, others), "note": note}
+    return row | _judge(members, others, ceiling, SIGNIFICANCE / attacks, random)
 
 
 def _measured(name: str, value: np.ndarray, drawn: np.ndarray, note: str = "") -> Measured:

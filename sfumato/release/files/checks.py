@@ -93,14 +93,16 @@ def signature(release: Folder, wanted: str | None, signed: list[str]) -> str:
         if wanted is not None:
             raise InputError("This release is not signed, and a signature by the given key was asked for.")
         return "Not signed: whoever can change a file can also change its hash."
-    found = check_signature(release.data(SIGNATURE), root_hash(data))
-    if found.public_key != promised:
+    signed_by = check_signature(release.data(SIGNATURE), root_hash(data))
+    if signed_by.public_key != promised:
         raise InputError(f"{SIGNATURE} is by another key than {HASHES} names.")
-    if wanted not in (None, found.public_key):
-        raise InputError(f"The signature is by the key {found.public_key}, not by the one that was asked for.")
-    signed.append(found.public_key)
-    who = f", who goes by {found.signer!r}" if found.signer else ""
-    return f"Signed by the key {found.public_key}{who}." + ("" if wanted else " Whose key it is, only --key can tell.")
+    if wanted not in (None, signed_by.public_key):
+        raise InputError(f"The signature is by the key {signed_by.public_key}, not by the one that was asked for.")
+    signed.append(signed_by.public_key)
+    who = f", who goes by {signed_by.signer!r}" if signed_by.signer else ""
+    return f"Signed by the key {signed_by.public_key}{who}." + (
+        "" if wanted else " Whose key it is, only --key can tell."
+    )
 
 
 def guarantee(release: Folder) -> str:
@@ -136,8 +138,8 @@ def documents(release: Folder) -> str:
     from sfumato.release.documents.documents import changed, documents
 
     expected = documents(release.statement, release.images, release.format, release.snapshots)
-    found = {name: release.data(name) for name in expected}
-    wrong = [f"{name} is not what the statement and the images give." for name in changed(found, expected)]
+    written = {name: release.data(name) for name in expected}
+    wrong = [f"{name} is not what the statement and the images give." for name in changed(written, expected)]
     demand(by_version(release.statement, wrong))
     return f"{', '.join(expected)} are what the statement and the images give."
 

@@ -203,20 +203,20 @@ def _by_recipe(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _compared(asked: dict[str, Any], statement: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """What the command asks for and what is stated, as far as it decides what is guaranteed, and to whom."""
-    made = statement["reproducibility"]
+    origin = statement["reproducibility"]
     given = statement["guarantee"]
-    data = made["configuration"]["data"]
+    data = origin["configuration"]["data"]
     public = statement["declared_public"]["public_data"]
-    yield "the method", asked.get("method"), made["method"]
+    yield "the method", asked.get("method"), origin["method"]
     yield "the unit", asked.get("unit", "person" if "person" in asked else "record"), given["unit"]
     yield "the person column", "person" in asked, given["unit"] == "person"
     yield "the relation", asked["relation"], given["relation"]
     yield "delta", asked["delta"], given["delta"]
     yield "a private count", asked.get("private_count", False), not data["count_public"]
     yield "the declared size", asked.get("records"), None if data["count_public"] else data["records"]
-    if made["method"] != "classifier":
+    if origin["method"] != "classifier":
         kind = "private" if asked["labels"].startswith("private:") else "declared"
-        yield "labels", "uniform" if asked["labels"] == "uniform" else kind, made["labels"]["kind"]
+        yield "labels", "uniform" if asked["labels"] == "uniform" else kind, origin["labels"]["kind"]
         yield "public data", "public" in asked, isinstance(public, dict)
     if "size" in asked:
         yield "images of side", [asked["size"]] * 2, list(data["shape"][1:])
@@ -271,14 +271,14 @@ def _planned(cls: type[Configured], asked: dict[str, Any], statement: dict[str, 
     from sfumato.data.labels import LabelPrior
     from sfumato.types import DataSpec
 
-    made = statement["reproducibility"]
+    origin = statement["reproducibility"]
     given = statement["guarantee"]
-    data = dict(made["configuration"]["data"])
-    kind = made["labels"]["kind"]
+    data = dict(origin["configuration"]["data"])
+    kind = origin["labels"]["kind"]
     data |= {"shape": tuple(data["shape"]), "classes": tuple(data["classes"]), "unit": Unit(data["unit"])}
-    settings = dict(made["configuration"]["settings"])
+    settings = dict(origin["configuration"]["settings"])
     if any(field.name == "labels" for field in fields(cls)):
-        weights = made["labels"]["weights"] and tuple(made["labels"]["weights"])
+        weights = origin["labels"]["weights"] and tuple(origin["labels"]["weights"])
         share = float(asked["labels"].removeprefix("private:")) if kind == "private" else None
         settings["labels"] = LabelPrior(kind, weights, share)
     budget = Budget(asked["epsilon"], given["delta"], Relation(given["relation"]), Unit(given["unit"]))

@@ -82,12 +82,12 @@ def read_public_key(key: str | Path) -> str:
     if b"PRIVATE KEY" in data:
         raise InputError(f"{key} is a private key; give the public one, as sfumato keygen printed it.")
     try:
-        found = load_pem_public_key(data)
+        public = load_pem_public_key(data)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError(f"{key} is neither 64 hex digits nor a public key in PEM form.") from error
-    if not isinstance(found, Ed25519PublicKey):
+    if not isinstance(public, Ed25519PublicKey):
         raise InputError(f"{key} is not an Ed25519 key; ask the signer for the right one.")
-    return found.public_bytes_raw().hex()
+    return public.public_bytes_raw().hex()
 
 
 def check_signer(signer: str | None) -> str | None:
@@ -99,9 +99,14 @@ def check_signer(signer: str | None) -> str | None:
 
 def sign(key: Ed25519PrivateKey, root: str, signer: str | None = None) -> bytes:
     """signature.json for a root hash."""
-    made = key.sign(_message(root, signer)).hex()
+    signature = key.sign(_message(root, signer)).hex()
     return canonical(
-        {"format": SIGNATURE_FORMAT, "public_key": public_hex(key), "signature": made, "signer": check_signer(signer)}
+        {
+            "format": SIGNATURE_FORMAT,
+            "public_key": public_hex(key),
+            "signature": signature,
+            "signer": check_signer(signer),
+        }
     )
 
 
@@ -113,14 +118,14 @@ def check_signature(data: bytes, root: str) -> Signature:
 
     value = read_canonical(SIGNATURE, data, {"format", "public_key", "signature", "signer"})
     key = value["public_key"]
-    made = value["signature"]
+    signature = value["signature"]
     signer = value["signer"]
     # Lower case alone: hex digits have two spellings, and a byte that may change is a byte that was not checked.
-    well_formed = re.fullmatch(r"[0-9a-f]{64}", str(key)) and re.fullmatch(r"[0-9a-f]{128}", str(made))
+    well_formed = re.fullmatch(r"[0-9a-f]{64}", str(key)) and re.fullmatch(r"[0-9a-f]{128}", str(signature))
     if value["format"] != SIGNATURE_FORMAT or not well_formed or not isinstance(signer, str | None):
         raise InputError(f"{SIGNATURE} is not of format {SIGNATURE_FORMAT}; fetch the release again.")
     try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(made), _message(root, signer))
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(signature), _message(root, signer))
     except InvalidSignature as error:
         raise InputError(f"{SIGNATURE} does not fit this release: the files or the signature were changed.") from error
     return Signature(key, signer)

@@ -131,7 +131,7 @@ def rebuilt(statement: dict[str, Any]) -> dict[str, Any]:
     others = statement["other_releases"]
     audit = statement["audit"]
     public = statement["declared_public"]["public_data"]
-    made = statement["reproducibility"]
+    origin = statement["reproducibility"]
     noise = statement["randomness"]
     anew = from_public_plan(
         _plan(statement),
@@ -141,12 +141,12 @@ def rebuilt(statement: dict[str, Any]) -> dict[str, Any]:
         public_data=public if isinstance(public, dict) else None,
         tuning=statement["tuning"]["summary"],
         audit=None if str(audit["summary"]).startswith("Does not apply") else audit,
-        version=str(made["software"]).removeprefix("sfumato "),
+        version=str(origin["software"]).removeprefix("sfumato "),
     )
     # Facts that nothing else in the statement tells.
     anew["accountant"]["version"] = statement["accountant"]["version"]
     anew["tuning"] = statement["tuning"]
-    anew["reproducibility"] |= {key: made[key] for key in ("command",) if key in made}
+    anew["reproducibility"] |= {key: origin[key] for key in ("command",) if key in origin}
     return anew
 
 
@@ -154,15 +154,15 @@ def _plan(statement: dict[str, Any]) -> dict[str, Any]:
     """The public plan that the statement was made from; accountant and grid come from the events."""
     from sfumato.accounting.accountant import profile
 
-    made = statement["reproducibility"]
+    origin = statement["reproducibility"]
     given = statement["guarantee"]
     told = statement["accountant"]
     events = statement["mechanisms"]["events"]
     derived = profile(read_events(statement))
     numbers = {key: given[key] for key in ("epsilon", "delta", "relation", "unit", "mu", "advantage")}
-    configuration = made["configuration"]
+    configuration = origin["configuration"]
     return {
-        "method": made["method"],
+        "method": origin["method"],
         "settings": configuration["settings"],
         "data": configuration["data"],
         "guarantee": numbers | {"accountant": derived.name, "discretisation": getattr(derived, "interval", None)},
@@ -171,7 +171,7 @@ def _plan(statement: dict[str, Any]) -> dict[str, Any]:
         "events": statement["mechanisms"]["accounted"],
         "second_opinion": told["second_opinion"] if isinstance(told["second_opinion"], dict) else None,
         "paper": told["paper"] if isinstance(told["paper"], dict) else None,
-        "labels": made["labels"],
+        "labels": origin["labels"],
         "deviations": statement["deviations"]["deviations"],
         # The last caveat of records is the statement's own.
         "warnings": statement["deviations"]["warnings"],

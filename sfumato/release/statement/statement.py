@@ -138,10 +138,10 @@ def _made(plan: dict[str, Any]) -> str:
 
 def restated(statement: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     """The statement of a generator refitted with other public settings; the guarantee is that of the measurement."""
-    made = statement["reproducibility"]
-    plan = {"method": made["method"], **made["configuration"], "settings": settings, "labels": made["labels"]}
-    plan["guarantee"] = made["configuration"]["budget"]
-    version = made["software"].removeprefix("sfumato ")
+    origin = statement["reproducibility"]
+    plan = {"method": origin["method"], **origin["configuration"], "settings": settings, "labels": origin["labels"]}
+    plan["guarantee"] = origin["configuration"]["budget"]
+    version = origin["software"].removeprefix("sfumato ")
     tuning = "not charged: refitted from the released measurement, which costs nothing however often it is done"
     return statement | {
         "declared_public": statement["declared_public"] | {"settings": settings},
