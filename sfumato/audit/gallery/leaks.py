@@ -82,11 +82,11 @@ class MeanImage(Method):
     name: ClassVar[str] = "mean-image"
 
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
-        """One kind of crossing."""
+        """One kind."""
         return {"mean": crossing(BALL, z, times=self.releases)}
 
     def settings(self) -> dict[str, Any]:
-        """None that could be written down."""
+        """None that anybody sets."""
         return {}
 
     def learn(self, barrier: Barrier, run: Run, public: Any = None) -> FixedSet:

@@ -36,11 +36,11 @@ class Planned(Method):
     name: ClassVar[str] = "planned"
 
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
-        """As it was put together."""
+        """As asked for."""
         return self.asks(spec, z)
 
     def settings(self) -> dict[str, Any]:
-        """None that could be written down."""
+        """None that anybody sets."""
         return {}
 
     def learn(self, barrier: Barrier, run: Run, public: Any = None) -> FixedSet:
@@ -72,7 +72,7 @@ def by_place(bug: bool) -> Method:
         for _ in descend(linear, loss, barrier, run, descent, optimiser, draw=drawn):
             net.images.data[:] = linear.weight.detach().view(barrier.spec.shape)
 
-    return Planned(asks=lambda spec, noise: {"gradient": descent.crossing(spec, noise)}, work=work)
+    return Planned(asks=lambda spec, z: {"gradient": descent.crossing(spec, z)}, work=work)
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,10 @@ def visitors(bug: bool) -> Method:
             answer = barrier.release("votes", query, fakes, labels)
             net.images.data += 1e-3 * answer.mean(0).view(spec.shape).to(net.images)
 
-    def asks(spec: DataSpec, noise: float) -> dict[str, Crossing]:
+    def crossings(spec: DataSpec, noise: float) -> dict[str, Crossing]:
         return {"votes": crossing(votes.bound(spec.pixels), noise, times=STEPS * queries, held=True)}
 
-    return Planned(asks=asks, work=work)
+    return Planned(asks=crossings, work=work)
 
 
 BUGS = (

@@ -70,7 +70,7 @@ def shapes(bug: bool) -> Method:
             answer = barrier.release("signs", _Signs(features, bug, bound))
             net.images.data += 1e-3 * (features @ answer.float()).view(barrier.spec.shape)
 
-    return Planned(asks=lambda spec, noise: {"signs": crossing(bound, noise, times=STEPS)}, work=work)
+    return Planned(asks=lambda spec, z: {"signs": crossing(bound, z, times=STEPS)}, work=work)
 
 
 @dataclass
@@ -96,7 +96,7 @@ def one_sample(bug: bool) -> Method:
     rate = 0.2
     left: dict[int, Any] = {}
 
-    def asks(spec: DataSpec, noise: float) -> dict[str, Crossing]:
+    def crossings(spec: DataSpec, noise: float) -> dict[str, Crossing]:
         samplers = [_Remembering(rate, left, takes) if bug else Poisson(rate) for takes in (False, True)]
         return {
             name: crossing(bound, noise, sampler, STEPS)  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def one_sample(bug: bool) -> Method:
             answer = barrier.release("images", images) + barrier.release("squares", squares)
             net.images.data += 1e-3 * answer.view(barrier.spec.shape).to(net.images)
 
-    return Planned(asks=asks, work=work)
+    return Planned(asks=crossings, work=work)
 
 
 BUGS = (
