@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.data import papers
+from sfumato.data import faces
 from sfumato.data.cifar import open_cifar
 from sfumato.data.download import Address, fetch
 from sfumato.data.idx import open_idx
 from sfumato.data.npz import open_npz
-from sfumato.data.places import open_places
+from sfumato.data.places365 import open_places
 from sfumato.data.source import Options, Source, pick_split, show
 from sfumato.errors import InputError
 
@@ -92,9 +92,9 @@ SETS: dict[str, Named] = {
     "fairface": Named(_npz(label="gender")),
     "pneumonia-mnist": Named(_npz("normal", "pneumonia")),
     "tinyimagenet": Named(_npz()),
-    "celeba-gender": Named(papers.open_celeba_gender, public=False),
-    "celeba-hair": Named(papers.open_celeba_hair, public=False),
-    "ffhq-gender": Named(papers.open_ffhq_gender, public=False),
+    "celeba-gender": Named(faces.open_celeba_gender, public=False),
+    "celeba-hair": Named(faces.open_celeba_hair, public=False),
+    "ffhq-gender": Named(faces.open_ffhq_gender, public=False),
     "places365-3": Named(open_places, public=False),
 }
 NAMES = tuple(SETS)

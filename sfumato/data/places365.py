@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from sfumato.data.faces import decoded, keyed
 from sfumato.data.folder import find_images
-from sfumato.data.papers import decoded, keyed
 from sfumato.data.source import Options, Source, code_labels, pick_split, show
 from sfumato.errors import InputError
 

@@ -1,4 +1,4 @@
-"""Sets of the papers, put together from a user's own copy: CelebA and FFHQ. They show people, so they are private."""
+"""Faces as the papers use them, from a user's own copy: CelebA and FFHQ. They show people, so they are private."""
 
 from __future__ import annotations
 
