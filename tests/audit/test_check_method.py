@@ -19,7 +19,7 @@ from sfumato.flow.request import made_up
 from sfumato.methods import find, names
 from sfumato.networks import ConvGenerator
 from sfumato.privacy.bounds import Bound, BoundedSum
-from sfumato.privacy.plan import Crossing, Plan, crossing, within
+from sfumato.privacy.plan import Crossing, crossing
 from sfumato.privacy.samplers import Poisson
 from tests.audit_work import recorded_work
 
@@ -33,19 +33,17 @@ class Toy(Method):
 
     wrong: str = ""
     times: int = 1
-    learning_rate: float | None = None
+    rate: float | None = None
     name: ClassVar[str] = "toy"
 
-    def plan(self, spec, budget):
-        def at(noise):
-            made = crossing(
-                Bound(1.0), noise, Poisson(self.learning_rate) if self.learning_rate else None, times=self.times
-            )
-            if self.wrong == "quarter of the noise":
-                made = replace(made, mechanism=QuieterGaussian(made.mechanism.multiplier))
-            return Plan(self.name, {}, spec, budget, {"mean": made})
+    def crossings(self, spec, z):
+        mean = crossing(Bound(1.0), z, Poisson(self.rate) if self.rate else None, times=self.times)
+        if self.wrong == "quarter of the noise":
+            mean = replace(mean, mechanism=QuieterGaussian(mean.mechanism.multiplier))
+        return {"mean": mean}
 
-        plan = within(budget, at)
+    def plan(self, spec, budget):
+        plan = super().plan(spec, budget)
         if self.wrong == "over budget":
             return replace(
                 plan, crossings={"mean": crossing(Bound(1.0), plan.crossings["mean"].mechanism.multiplier / 2)}

@@ -15,7 +15,7 @@ from sfumato.audit.recording.batches import anything_subject, value_subject
 from sfumato.audit.recording.recording_barrier import learn, made_up
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BatchBound
-from sfumato.privacy.plan import Plan, crossing, within
+from sfumato.privacy.plan import crossing
 from sfumato.privacy.samplers import Poisson
 
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
@@ -28,13 +28,8 @@ class Middle(Method):
     wrong: str = ""
     name: ClassVar[str] = "middle"
 
-    def plan(self, spec, budget):
-        return within(
-            budget,
-            lambda noise: Plan(
-                self.name, {}, spec, budget, {"value": crossing(BatchBound(1.0), noise, Poisson(1 / 3), times=3)}
-            ),
-        )
+    def crossings(self, spec, z):
+        return {"value": crossing(BatchBound(1.0), z, Poisson(1 / 3), times=3)}
 
     def learn(self, barrier, run, public=None):
         seen = [torch.zeros(64)]

@@ -20,7 +20,6 @@ from sfumato.engine.gradients.clipping import Automatic, Flat, TopK
 from sfumato.engine.gradients.per_example import per_example
 from sfumato.networks import ConvGenerator
 from sfumato.privacy.mechanisms import Gaussian
-from sfumato.privacy.plan import Plan, within
 from sfumato.record_rng import drawing, normal, record_keys
 from tests.audit_work import recorded_work
 
@@ -55,10 +54,11 @@ class Painter(Method):
     def descent(self):
         return DPSGDConfig(6, self.batch, Unclipped(1.0) if self.wrong == "not clipped" else self.clip)
 
+    def crossings(self, spec, z):
+        return {"gradient": self.descent.crossing(spec, z)}
+
     def plan(self, spec, budget):
-        plan = within(
-            budget, lambda noise: Plan(self.name, {}, spec, budget, {"gradient": self.descent.crossing(spec, noise)})
-        )
+        plan = super().plan(spec, budget)
         made = plan.crossings["gradient"]
         quiet = replace(made, mechanism=Quiet(made.mechanism.multiplier))
         return replace(plan, crossings={"gradient": quiet if self.wrong == "half of the noise" else made})

@@ -57,9 +57,7 @@ def test_datalens_passes_every_level(settings):
 
 
 def test_votes_and_a_label_histogram_are_played_together():
-    report = check(
-        DataLens(**TINY, labels=LabelPrior("private", fraction=0.3)), level=2, teacher_batch=20_000, runs=800
-    )
+    report = check(DataLens(**TINY, labels=LabelPrior("private", fraction=0.3)), level=2, draws=20_000, runs=800)
     assert report.verdict == "pass", report.failed
     assert {"votes: step audit", "labels: step audit", "whole plan"} <= {row.check for row in report.rows}
 
