@@ -87,7 +87,7 @@ def synthesize(
             run.check()
         charge.check()
         stated = state(plan, barrier.noise, public, charge.others(), audited)
-        release = bundle(generator, images, stated, run.kept | run.made, run.pictures.get("strip"))
+        release = bundle(generator, images, stated, run.kept | run.made, run.pictures.get("preview"))
         if out is not None:
             _save(release, job, Path(out), format=format, command=command, key=key, signer=signer)
         charge.finish()
@@ -157,7 +157,7 @@ def rehearsed(method: Method, plan: Plan, run: Run, public: PublicImages | None,
         stated = state(plan, stage.noise, public, None, passed(run.device))
         images = generator.sample(IMAGES, seed=run.seed)
         with elsewhere() as folder:
-            made = bundle(generator, images, stated, run.kept | run.made, run.pictures.get("strip"))
+            made = bundle(generator, images, stated, run.kept | run.made, run.pictures.get("preview"))
             made.save(folder, verified=True, **writing)
 
     rehearse(method, plan, run, public, after=after)
@@ -278,9 +278,9 @@ def describe_method(cls: type[Method]) -> dict[str, Any]:
 
 def recipes(name: str | None = None) -> list[dict[str, Any]]:
     """The recipes, or the one of this name: a method (or a classifier) with settings, a budget, and their source."""
-    from sfumato.recipes import CLASSIFIERS, RECIPES, look
+    from sfumato.recipes import CLASSIFIERS, RECIPES, find_any
 
-    return [recipe.to_json() for recipe in ((RECIPES | CLASSIFIERS).values() if name is None else [look(name)])]
+    return [recipe.to_json() for recipe in ((RECIPES | CLASSIFIERS).values() if name is None else [find_any(name)])]
 
 
 def make_method(
@@ -362,14 +362,14 @@ def state(
 
 
 def bundle(
-    generator: Any, images: Images, statement: dict[str, Any], kept: Mapping[str, Any], strip: Any = None
+    generator: Any, images: Images, statement: dict[str, Any], kept: Mapping[str, Any], preview: Any = None
 ) -> Release:
     """Everything that may be published, as one object."""
     from sfumato.release import Public, Release
 
     # Values kept by a run are what the barrier released, under the names of their crossings.
     measurement = {name: Public.after(value, name) for name, value in kept.items()}
-    return Release(generator, images, statement, measurement, strip and strip.moments())
+    return Release(generator, images, statement, measurement, preview and preview.snapshots())
 
 
 def _weights_hash(generator: Any) -> str:
@@ -450,7 +450,7 @@ _ELSEWHERE = {
     "resume_training": ("sfumato.classify.request", "resume"),
     "train_classifier": ("sfumato.classify.train", "train_classifier"),
     "tune": ("sfumato.flow.tune", "tune"),
-    "verify": ("sfumato.release.files.verify", "verify"),
+    "verify": ("sfumato.classify.verify", "verify"),
 }
 
 

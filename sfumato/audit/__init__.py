@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from sfumato.audit.check import check, level0
+from sfumato.audit.check_method import check, level0
 from sfumato.audit.games.attack import attack
 from sfumato.audit.recording.subject import Finding, Subject
 from sfumato.audit.report import Report

@@ -111,7 +111,7 @@ def _here(method: Any, plan: Any, public: Any, verb: str, device: str, why: str)
 def examined(method: Any, plan: Any, public: Any, verb: str, device: str) -> Report:
     """Level 0 of a method, and of the command around it."""
     from sfumato.audit import verbs
-    from sfumato.audit.check import level0
+    from sfumato.audit.check_method import level0
 
     whole = {
         "synthesize": verbs.check_synthesize,

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from sfumato.accounting.budget import Budget
-from sfumato.audit.checks.bit_equality import alike
+from sfumato.audit.checks.bit_equality import bit_equal
 from sfumato.audit.recording.recording_barrier import MICROBATCH, STEPS, Made, Told, far, listening, made_up, neighbours
 from sfumato.audit.recording.subject import Finding
 from sfumato.audit.report import Report
@@ -178,7 +178,7 @@ def compared(verb: str, flow: Flow, spec: DataSpec, seed: int, counts: tuple[int
     others.append(("all records white and of one class", far(made)))
     for kind, other in others:
         again = _left(flow, other, spec, seed, counts[0])
-        differing = [what for what in usual.keys() | again.keys() if not alike(usual.get(what), again.get(what))]
+        differing = [what for what in usual.keys() | again.keys() if not bit_equal(usual.get(what), again.get(what))]
         said = f"with {kind}, under one tape, this differs: {', '.join(sorted(differing))}"
         yield Finding(f"{verb}: flow", 0, not differing, said if differing else f"with {kind} nothing else leaves")
     if len(counts) > 1:
@@ -192,7 +192,7 @@ def _chosen(score: str, flow: Flow, spec: DataSpec, seed: int, count: int = 3) -
     for number in (1, count):
         with patch.dict(_FAVOUR, {score: number}):
             found.append(_left(flow, made, spec, seed, count).get("result"))
-    ok = not alike(*found)
+    ok = not bit_equal(*found)
     said = (
         "the run that the released score speaks for is taken"
         if ok
@@ -204,7 +204,7 @@ def _chosen(score: str, flow: Flow, spec: DataSpec, seed: int, count: int = 3) -
 def _hidden(verb: str, flow: Flow, made: Made, spec: DataSpec, seed: int, counts: tuple[int, ...]) -> Finding:
     """The number of hidden runs does not show, where all of them have the same answers."""
     one, two = (_left(flow, made, spec, seed, count, alike_runs=True) for count in counts)
-    differing = [w for w in one.keys() | two.keys() if w not in HIDDEN and not alike(one.get(w), two.get(w))]
+    differing = [w for w in one.keys() | two.keys() if w not in HIDDEN and not bit_equal(one.get(w), two.get(w))]
     said = f"with {counts[1]} hidden runs in place of {counts[0]} this differs: {', '.join(sorted(differing))}"
     return Finding(f"{verb}: hidden runs", 0, not differing, said if differing else "their number does not show")
 
@@ -314,7 +314,7 @@ def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[No
 
 def _asked(plan: Any, name: str, method: Any, seed: int) -> list[Finding]:
     """The question by which a run of a selection is judged, like any other question of a method."""
-    from sfumato.audit.check import questioned
+    from sfumato.audit.check_method import questioned
     from sfumato.flow.tune import _score
 
     images = made_up(replace(plan.data, unit=Unit.RECORD), np.random.default_rng(seed + 2), JUDGED)

@@ -27,7 +27,7 @@ from sfumato.release.files.gate import Gate, Public, Rule, json_rule, rule, tens
 from sfumato.release.files.hashes import HASHES, SIGNATURE
 from sfumato.release.files.names import public_command
 from sfumato.release.files.reading import read_statement, read_tensors
-from sfumato.release.files.seal import seal, signing_key
+from sfumato.release.files.sign import seal, signing_key
 from sfumato.release.statement.statement import to_markdown
 
 FORMAT = "sfumato-classifier/1"
@@ -97,7 +97,9 @@ class TrainedClassifier:
             self._write(gate, command)
             seal(gate, private, signer)
             if verified:
-                must_verify(gate.folder)
+                from sfumato.classify.verify import verify
+
+                must_verify(gate.folder, verify)
         return Path(folder)
 
     def _write(self, gate: Gate, command: str | None) -> None:

@@ -28,7 +28,7 @@ def make_classifier(settings: Mapping[str, str] | None = None) -> Classifier:
     0.8
     """
     try:
-        return Classifier(**parse(Classifier, settings or {}))  # type: ignore[arg-type]
+        return Classifier(**parse(Classifier, settings or {}))
     except ValueError as error:
         raise InputError(str(error)) from error
 

@@ -194,7 +194,7 @@ def _show_utility(out: Console, utility: dict[str, Any]) -> None:
     synthetic = utility["synthetic"]
     real = utility["real"]
     reference = utility["reference"]
-    columns = ("classifier", "synthetic", "best look*", "real", *(("DC-GAN",) if reference else ()))
+    columns = ("classifier", "synthetic", "best of 8*", "real", *(("DC-GAN",) if reference else ()))
     rows = [
         (
             name,

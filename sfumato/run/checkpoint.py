@@ -36,7 +36,8 @@ def load(path: Path) -> dict[str, Any]:
             skeleton = json.loads(file.metadata()["skeleton"])
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is no readable checkpoint ({type(error).__name__}); start a new run.") from error
-    return _fill(skeleton, tensors)
+    state: dict[str, Any] = _fill(skeleton, tensors)
+    return state
 
 
 def replace(path: Path, content: bytes) -> None:

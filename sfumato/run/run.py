@@ -97,7 +97,8 @@ class Run:
             value = make()
             self.kept[name] = value
             self.save()
-        return self.kept[name].to(self.device)
+        kept: torch.Tensor = self.kept[name]
+        return kept.to(self.device)
 
     def steps(self, total: int, *, stages: Sequence[int] = (), **state: Any) -> Iterator[int]:
         """Step numbers from where the run stands; `state` is restored first and saved on the way.
@@ -170,12 +171,12 @@ class Run:
     def _restore_held(self, done: int, held: dict[str, Any]) -> None:
         """The blocks of every rank that wrote some, whatever their number was."""
         assert self.folder is not None
-        found = [checkpoint.load(path) for path in sorted(self.folder.glob(f"held-{done}-*.safetensors"))]
-        if not found:
+        states_of_ranks = [checkpoint.load(path) for path in sorted(self.folder.glob(f"held-{done}-*.safetensors"))]
+        if not states_of_ranks:
             raise InputError(f"{self.folder} lacks the state of its teachers; start a new run.")
         for name, parts in held.items():
-            states = {block: s for file in found for block, s in file[name]["states"].items()}
-            parts.load_state_dict(found[0][name] | {"states": states})
+            states = {block: s for file in states_of_ranks for block, s in file[name]["states"].items()}
+            parts.load_state_dict(states_of_ranks[0][name] | {"states": states})
 
     def _note(self, step: int, total: int) -> str:
         """What was spent so far; found anew a hundred times in a run, since that may take longer than a step."""

@@ -11,9 +11,9 @@ from sfumato import Budget, InputError, OverBudget, Run
 from sfumato.api import budget_of
 from sfumato.classify import Classifier, TrainedClassifier
 from sfumato.classify.train import accuracy, train_classifier
+from sfumato.classify.verify import verify
 from sfumato.data.public import PublicImages
 from sfumato.errors import Interrupted
-from sfumato.release import verify
 from sfumato.run.progress import Silent
 from sfumato.types import Images
 from tests.made_up import arrays, box

@@ -30,7 +30,7 @@ from sfumato.audit.gallery.topagg import (
     teachers,
     voting,
 )
-from sfumato.audit.games.endtoend import PartitionCanary
+from sfumato.audit.games.end_to_end import PartitionCanary
 from sfumato.audit.recording.recording_barrier import Counting, Made, made_up
 from sfumato.audit.recording.replay import answered, members
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject

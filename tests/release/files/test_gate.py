@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import save_file
 
 from sfumato import Budget, DataSpec, Relation
+from sfumato.data.images import png
 from sfumato.data.labels import LabelPrior
 from sfumato.evaluate.publish import _write
 from sfumato.methods import find, names
 from sfumato.networks import KINDS, kind_of
-from sfumato.release.documents.pictures import png
 from sfumato.release.files.gate import POINTS, Gate, Public, check, json_text, problem
 from sfumato.release.files.schema import CARD, RECORD, listed
 from tests.release.files.test_fakes import fake_release, fake_statement
