@@ -76,7 +76,7 @@ def synthesize(
         rehearsed(method, plan, run, public, format=format, command=command, key=key, signer=signer)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     with charged(plan, box, job, ledger) as charge:
-        run = replace(run, folder=job.folder, ledger=Odometer(plan, charge.begin), owned=charge.check)
+        run = replace(run, folder=job.folder, odometer=Odometer(plan, charge.begin), owned=charge.check)
         run.ranks.told(str(job.folder))
         with run.interruptible():
             barrier = _barrier(box, run)
@@ -98,7 +98,7 @@ def _barrier(box: PrivateImages, run: Run) -> Barrier:
     from sfumato.privacy.barrier import Barrier
 
     return Barrier(
-        box, box.spec, run.ledger, device=run.device, microbatch=run.microbatch, tick=run.tick, ranks=run.ranks
+        box, box.spec, run.odometer, device=run.device, microbatch=run.microbatch, tick=run.tick, ranks=run.ranks
     )
 
 
@@ -109,8 +109,8 @@ def assist(
     from sfumato.privacy.odometer import Odometer
 
     box = _box(data)
-    ledger = Odometer(make_plan(method, box.spec, budget))
-    run = replace(run, folder=Path(run.ranks.told("")), ledger=ledger)
+    odometer = Odometer(make_plan(method, box.spec, budget))
+    run = replace(run, folder=Path(run.ranks.told("")), odometer=odometer)
     with run.interruptible():
         method.learn(_barrier(box, run), run, public)
         run.ranks.wait()
@@ -206,9 +206,9 @@ def refit(
     check_out(out, count, format)
     method, spec, budget = _from_statement(release.statement, settings or {}, folder)
     plan = replace(make_plan(method, spec, budget), crossings={})  # nothing may cross any more
-    run = replace(run or Run(), seed=seed, ledger=Odometer(plan))
+    run = replace(run or Run(), seed=seed, odometer=Odometer(plan))
     run.kept.update({name: value.value for name, value in release.measurement.items()})
-    generator = method.learn(Barrier(None, spec, run.ledger, device=run.device), run)
+    generator = method.learn(Barrier(None, spec, run.odometer, device=run.device), run)
     statement = restated(release.statement, method.settings())
     again = Release(generator, generator.sample(count, seed=seed), statement, dict(release.measurement))
     asked = {"count": count, "seed": seed, "format": format, "settings": settings or {}}
@@ -232,16 +232,10 @@ def budget_of(
     data: Any, *, total: Budget | None = None, ledger: str | Path | None = None, **options: Any
 ) -> dict[str, Any]:
     """What the ledger knows of a data set; with `total`, the custodian's grant is set first."""
-    from sfumato.ledger.charge import account_name, digests_of, is_named
-    from sfumato.ledger.reservation import give_back_unbegun, open_accounts
+    from sfumato.ledger.reservation import shown
 
-    with _box(data, **options) as box, open_accounts(box.spec, ledger) as accounts:
-        give_back_unbegun(accounts)
-        name = account_name(box)
-        digests = digests_of(box)
-        if total is not None:
-            accounts.set_total(name, digests, total, named=is_named(box))
-        return accounts.show(name, digests) | {"throw_away": box.spec.public and ledger is None}
+    with _box(data, **options) as box:
+        return shown(box, total, ledger)
 
 
 def methods() -> list[dict[str, Any]]:
@@ -387,7 +381,7 @@ def _save(release: Release, job: Job, out: Path, **options: Any) -> None:
 
 def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) -> Release | None:
     """The release that this run wrote just before it was stopped, if it got so far; half-written ones are removed."""
-    from sfumato.ledger.reservation import open_accounts
+    from sfumato.ledger.reservation import finish
     from sfumato.release import Release
 
     for part in out.absolute().parent.glob(f".{out.name}.*.part"):
@@ -397,8 +391,7 @@ def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) ->
     release = Release.load(out)
     if _weights_hash(release.generator) != job.manifest["weights"]:
         return None
-    with open_accounts(box.spec, ledger) as accounts:
-        job.finish(accounts)
+    finish(job, box, ledger)
     return release
 
 

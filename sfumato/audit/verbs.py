@@ -35,7 +35,7 @@ from sfumato.types import DataSpec, Images, Unit
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
 COUNT = 12  # images in a release
 UNITS = 24
-HIDDEN = ("questions", "ledgers")  # what nobody sees of a selection
+HIDDEN = ("questions", "odometers")  # what nobody sees of a selection
 JUDGED = 60  # images by which a run of a selection is judged
 
 Flow = Callable[[Any, Run, Path], Any]
@@ -171,8 +171,8 @@ def compared(verb: str, flow: Flow, spec: DataSpec, seed: int, counts: tuple[int
     if "error" in usual:
         yield Finding(f"{verb}: flow", 0, False, f"it ended with {usual['error']}"[:300])
         return
-    if usual["ledgers"] != counts[0]:
-        said = f"{usual['ledgers']} runs were made under one reservation that is for {counts[0]}"
+    if usual["odometers"] != counts[0]:
+        said = f"{usual['odometers']} runs were made under one reservation that is for {counts[0]}"
         yield Finding(f"{verb}: flow", 0, False, said)
     others = [(f"one unit {kind}", other) for kind, _, other in neighbours(made, spec, seed)]
     others.append(("all records white and of one class", far(made)))
@@ -220,7 +220,7 @@ def _left(flow: Flow, made: Made, spec: DataSpec, seed: int, count: int, alike_r
         except Exception as error:
             left["error"] = f"{type(error).__name__}: {error}".replace(folder, "")
         left["progress"] = run.progress.lines  # type: ignore[attr-defined]
-        left |= {"questions": [name for name, _ in _HEARD], "ledgers": len(_BOOKS)}
+        left |= {"questions": [name for name, _ in _HEARD], "odometers": len(_ODOMETERS)}
         left |= {f"file {p.relative_to(place)}": _content(p) for p in _written(place)}
     return left | {what: said.replace(folder, "") if isinstance(said, str) else said for what, said in heard.items()}
 
@@ -243,14 +243,14 @@ class Taped:
     """Behind a barrier: a real one that works for nothing, and answers that come from the tape alone."""
 
     def __init__(
-        self, names: np.ndarray, alike_runs: bool, data: Any, spec: DataSpec, ledger: Odometer, **how: Any
+        self, names: np.ndarray, alike_runs: bool, data: Any, spec: DataSpec, odometer: Odometer, **how: Any
     ) -> None:
         self.spec = spec
-        self.ledger = ledger
-        if not any(book is ledger for book in _BOOKS):
-            _BOOKS.append(ledger)
-        self._number = 0 if alike_runs else len(_BOOKS)
-        self._real = Inside(data, spec, ledger, **how | {"heard": self._hear})
+        self.odometer = odometer
+        if not any(one is odometer for one in _ODOMETERS):
+            _ODOMETERS.append(odometer)
+        self._number = 0 if alike_runs else len(_ODOMETERS)
+        self._real = Inside(data, spec, odometer, **how | {"heard": self._hear})
         units = self._real.sums.units  # other data than the made-up ones are known by their order
         self._real._lot = Told(names if units == len(names) else np.arange(units))
         self.noise = self._real.noise
@@ -265,18 +265,18 @@ class Taped:
     def release(self, name: str, query: Query, *public: Any) -> torch.Tensor:
         """As the real one does, but for the answer."""
         answer = self._real.release(name, query, *public)
-        crossing = self.ledger.plan.crossings[name]
-        random = np.random.default_rng([self._number, self.ledger.used[name], *name.encode()])
+        crossing = self.odometer.plan.crossings[name]
+        random = np.random.default_rng([self._number, self.odometer.used[name], *name.encode()])
         told = torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape)).to(answer)
         if name in _FAVOUR:
             told = told.abs() * (1 if self._number == _FAVOUR[name] else -1) * torch.tensor([1, -1]).to(told)
         told = torch.round(told / crossing.bound.grid) * crossing.bound.grid
-        self.ledger.answered(name, told)
+        self.odometer.answered(name, told)
         return told
 
 
 _HEARD: list[tuple[str, torch.Tensor]] = []  # exact sums of the last flow
-_BOOKS: list[Odometer] = []  # and the ledgers of its runs
+_ODOMETERS: list[Odometer] = []  # and the odometers of its runs
 _FAVOUR: dict[str, int] = {}  # the run that a score speaks for
 
 
@@ -287,13 +287,13 @@ def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[No
 
     names = made.units
 
-    def behind(data: Any, spec: DataSpec, ledger: Odometer, **how: Any) -> Taped:
-        return Taped(names, alike_runs, data, spec, ledger, **how)
+    def behind(data: Any, spec: DataSpec, odometer: Odometer, **how: Any) -> Taped:
+        return Taped(names, alike_runs, data, spec, odometer, **how)
 
     nothing = {"return_value": None}
     audited = {"return_value": passed("cpu")}
     _HEARD.clear()
-    _BOOKS.clear()
+    _ODOMETERS.clear()
     with ExitStack() as stack, tempfile.TemporaryDirectory() as runs:
         for what, how in {
             "sfumato.privacy.barrier.Inside": {"new": behind},
@@ -335,7 +335,7 @@ def _crossed(plan: Any, name: str, flow: Flow, seed: int) -> list[Finding]:
         moved = max(gaps, default=0.0)
         declared = plan.crossings[name].event(relation).sensitivity
         ok = len(usual) == len(again) == plan.crossings[name].times and moved <= declared * (1 + 1e-9)
-        ok = ok and all(book.plan.crossings[name] == plan.crossings[name] for book in _BOOKS)
+        ok = ok and all(odometer.plan.crossings[name] == plan.crossings[name] for odometer in _ODOMETERS)
         said = f"one unit {kind} moved {len(again)} sums by up to {moved:.4g}; declared {declared:.4g}, once"
         found.append(Finding(f"{name}: sums along a run", 0, ok, said))
     return found

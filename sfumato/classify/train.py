@@ -71,9 +71,9 @@ def train_classifier(
         rehearsed(classifier, plan, run, command=command, key=key, signer=signer)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     with charged(plan, box, job, ledger) as charge:
-        run = replace(run, folder=job.folder, ledger=Odometer(plan, charge.begin), owned=charge.check)
+        run = replace(run, folder=job.folder, odometer=Odometer(plan, charge.begin), owned=charge.check)
         with run.interruptible():
-            barrier = Barrier(box, box.spec, run.ledger, device=run.device, microbatch=run.microbatch, tick=run.tick)
+            barrier = Barrier(box, box.spec, run.odometer, device=run.device, microbatch=run.microbatch, tick=run.tick)
             network = classifier.learn(barrier, run)
             run.finished()
             run.check()
@@ -135,7 +135,7 @@ def state(
 
 def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) -> TrainedClassifier | None:
     """The classifier that a resumed run wrote just before it was stopped, if it got so far."""
-    from sfumato.ledger.reservation import open_accounts
+    from sfumato.ledger.reservation import finish
 
     for part in out.absolute().parent.glob(f".{out.name}.*.part"):
         shutil.rmtree(part, ignore_errors=True)
@@ -144,8 +144,7 @@ def saved_before(job: Job, out: Path, box: PrivateImages, ledger: str | None) ->
     made = TrainedClassifier.load(out)
     if made.digest() != job.manifest["weights"]:
         return None
-    with open_accounts(box.spec, ledger) as accounts:
-        job.finish(accounts)
+    finish(job, box, ledger)
     return made
 
 

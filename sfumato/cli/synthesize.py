@@ -78,7 +78,7 @@ def synthesize(
     seed: options.Seed = 0,
     device: Device = "auto",
     microbatch: options.Microbatch = 1024,
-    ledger: options.Odometer = None,
+    ledger: options.Ledger = None,
     out: options.Out = "release",
     sign: Sign = None,
     signer: Signer = None,

@@ -295,8 +295,8 @@ def _one(method: Method, plan: Plan, box: PrivateImages, run: Run, began: Callab
     from sfumato.privacy.odometer import Odometer
     from sfumato.run.progress import Silent
 
-    hidden = replace(run, ledger=Odometer(plan, began), progress=Silent())
-    barrier = Barrier(box, box.spec, hidden.ledger, device=run.device, microbatch=run.microbatch)
+    hidden = replace(run, odometer=Odometer(plan, began), progress=Silent())
+    barrier = Barrier(box, box.spec, hidden.odometer, device=run.device, microbatch=run.microbatch)
     generator = method.learn(barrier, hidden)
     votes = barrier.release(SCORE, _score(generator.sample(JUDGED, seed=run.seed)))
     hidden.finished()

@@ -132,7 +132,7 @@ class Preview:
         return grid.reshape(made.shape[1], EACH * made.shape[2], self.classes * made.shape[3])
 
     def _spent(self) -> float | None:
-        spent = self.run.ledger.epsilon() if self.run.ledger else math.inf
+        spent = self.run.odometer.epsilon() if self.run.odometer else math.inf
         return float(spent) if math.isfinite(spent) else None
 
     @property

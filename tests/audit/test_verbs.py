@@ -69,7 +69,7 @@ def test_a_second_run_under_one_reservation_is_caught():
 
         from sfumato.privacy.odometer import Odometer
 
-        TINY.learn(barrier(box, other := replace(run, folder=None, ledger=Odometer(run.ledger.plan))), other)
+        TINY.learn(barrier(box, other := replace(run, folder=None, odometer=Odometer(run.odometer.plan))), other)
         return barrier(box, run)
 
     with patch("sfumato.api._barrier", twice):
@@ -84,7 +84,7 @@ def test_a_selection_that_shows_how_many_runs_it_made_is_caught():
 
     def telling(*given):
         found = best(*given)
-        given[4].progress.start(f"the best of {len(audit.verbs._BOOKS)}", None)
+        given[4].progress.start(f"the best of {len(audit.verbs._ODOMETERS)}", None)
         return found
 
     with patch("sfumato.flow.tune._best_of", telling):

@@ -36,8 +36,8 @@ def planned(data, descent, multiplier=None):
 
 
 def train(data, descent, plan, run=None, **options):
-    net, run = small(), run or Run(device="cpu", ledger=Odometer(plan))
-    barrier = Barrier(data, data.spec, run.ledger)
+    net, run = small(), run or Run(device="cpu", odometer=Odometer(plan))
+    barrier = Barrier(data, data.spec, run.odometer)
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in descend(net, loss, barrier, run, descent, optimiser, **options):
         pass
@@ -119,10 +119,10 @@ def test_it_is_resumed_where_it_stopped(tmp_path):
     plan = planned(data, descent, 1e-7)
     whole = train(data, descent, plan, ema_decay=0.9, pace=lambda step: 1 - step / 6)
     progress = Stop()
-    progress.run = run = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan), progress=progress)
+    progress.run = run = Run(device="cpu", folder=tmp_path, odometer=Odometer(plan), progress=progress)
     with pytest.raises(Interrupted):
         train(data, descent, plan, run, ema_decay=0.9, pace=lambda step: 1 - step / 6)
-    again = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan))
+    again = Run(device="cpu", folder=tmp_path, odometer=Odometer(plan))
     net = train(data, descent, plan, again, ema_decay=0.9, pace=lambda step: 1 - step / 6)
-    assert again.ledger.complete
+    assert again.odometer.complete
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(whole.parameters(), net.parameters(), strict=True))

@@ -46,7 +46,7 @@ def test_no_private_record_is_read_and_nothing_of_the_run_is_changed(monkeypatch
     monkeypatch.setattr(Records, "read", lambda self, rows: counts.append(len(self)) or read(self, rows))
     run, method = Run(device="cpu", seed=5), DPMERF(features=20, steps=50, batch=4, latent=4, width=8)
     rehearsed(method, make_plan(method, private.spec, Budget(1.0)), run, None, format="png")
-    assert set(counts) == {RECORDS} and not run.kept and not run.pictures and run.ledger is None
+    assert set(counts) == {RECORDS} and not run.kept and not run.pictures and run.odometer is None
     assert BATCHES.get() == 16
 
 
@@ -60,7 +60,7 @@ def test_loops_are_cut_short_but_for_the_beginnings_of_their_stages():
 def test_private_first_layers_and_the_game_after_them_are_both_tried():
     method = find("dpaf")(**TINY["dpaf"], conv1="private")
     plan, tried = make_plan(method, SPEC, Budget(4.0)), []
-    rehearse(method, plan, Run(device="cpu"), after=lambda stage, *_: tried.append(dict(stage.ledger.used)))
+    rehearse(method, plan, Run(device="cpu"), after=lambda stage, *_: tried.append(dict(stage.odometer.used)))
     assert all(tried[0].values()) and set(tried[0]) == set(plan.crossings)
 
 

@@ -93,8 +93,8 @@ def test_the_mark_is_durable_before_a_record_is_read(monkeypatch):
     seen, name = [], account_name(box())
 
     def looked(self, rows):
-        with Ledger(default_path()) as accounts:
-            seen.append((accounts.unbegun(), [r["status"] for r in accounts.show(name)["history"]]))
+        with Ledger(default_path()) as ledger:
+            seen.append((ledger.unbegun(), [r["status"] for r in ledger.show(name)["history"]]))
         raise MemoryError
 
     monkeypatch.setattr("sfumato.privacy.inside.Sums._batch", looked)
@@ -108,7 +108,7 @@ def test_a_reservation_that_was_given_back_lets_nothing_cross(monkeypatch):
     charge = Odometer.charge
 
     def taken(self, *given):
-        with Ledger(default_path()) as accounts, accounts._store.writing() as db:
+        with Ledger(default_path()) as ledger, ledger._store.writing() as db:
             db.execute("UPDATE runs SET status = 'returned'")
         return charge(self, *given)
 
@@ -149,8 +149,8 @@ def killed(when: str, place: Path) -> None:
 
 def test_killed_before_the_first_crossing_it_is_given_back_when_the_ledger_is_next_opened(tmp_path):
     killed("before", tmp_path)
-    with Ledger(default_path()) as accounts:
-        (name,) = accounts.unbegun()
+    with Ledger(default_path()) as ledger:
+        (name,) = ledger.unbegun()
     assert (runs_folder() / name).is_dir()
     assert history() == (0.0, ["returned"]) and not (runs_folder() / name).exists()
 
