@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sfumato.audit.recording.recording_barrier import made_up
 from sfumato.errors import InputError, SfumatoError
 from sfumato.networks.generator import settled_briefly
 from sfumato.privacy.barrier import Barrier
@@ -59,8 +60,6 @@ class Stage:
     """Behind a barrier, with made-up records behind it, for a method that only tries itself out."""
 
     def __init__(self, plan: Plan, run: Run, later: tuple[str, ...] = ()) -> None:
-        from sfumato.audit.recording.recording_barrier import made_up
-
         self.spec = plan.data
         self.odometer = Odometer(plan)
         box = made_up(plan.data, np.random.default_rng(0), RECORDS).box(plan.data)

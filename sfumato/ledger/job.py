@@ -19,9 +19,9 @@ from typing import Any
 
 from sfumato.errors import InputError, OverBudget
 from sfumato.ledger.charge import cost_of, fingerprint
+from sfumato.ledger.durable import replace
 from sfumato.ledger.store import Cost, Ledger, Reservation, new_reservation
 from sfumato.privacy.plan import Plan
-from sfumato.run import checkpoint
 
 
 def runs_folder() -> Path:
@@ -120,7 +120,7 @@ class Job:
 
     def store(self) -> None:
         """Write the manifest durably."""
-        checkpoint.replace(self.folder / "manifest.json", json.dumps(self.manifest).encode())
+        replace(self.folder / "manifest.json", json.dumps(self.manifest).encode())
 
     def enter(self, ledger: Ledger, plan: Plan, name: str, digests: Any, named: bool = True) -> None:
         """Reserve the whole plan, or take over the reservation of the run that is resumed."""

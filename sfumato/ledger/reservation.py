@@ -119,7 +119,7 @@ def charged(
             raise
         raise Unfinished(f"{_sentence(error)} {_spent(job, resumable)}") from error
     finally:
-        job.close()
+        _put_away(job, ledger, resumable)
         ledger.close()
 
 
@@ -129,11 +129,21 @@ def _gave_back(job: Job, ledger: Ledger) -> bool:
     return False
 
 
+def _put_away(job: Job, ledger: Ledger, resumable: bool) -> None:
+    """Let go of a run; its folder goes too where it came to no reservation, or none that could be used any more."""
+    if job.manifest["plan"] is None:
+        job.discard()
+    elif not resumable:
+        with suppress(SfumatoError):  # unbegun ones are given back by their folder when the ledger is next opened
+            if job.manifest["run"] not in ledger.unbegun():
+                job.discard()
+    job.close()
+
+
 def _stopped(job: Job, ledger: Ledger, resumable: bool) -> str:
     if _gave_back(job, ledger):
         return "Stopped before anything crossed: what was reserved is given back. Start a new run."
     if not resumable:
-        job.discard()
         return "Stopped. What was reserved stays spent; this kind of run cannot be resumed."
     return f"Stopped. Nothing is lost: go on with {_how(job)}"
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 from sfumato.errors import InputError
-
-if TYPE_CHECKING:
-    from sfumato.methods.base import Method
 
 T = TypeVar("T")
 TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -84,7 +81,7 @@ def refuse_outside(method: Any) -> None:
             raise ValueError(f"Expected {name} {about.range()}, found {name}={value}.")
 
 
-def parse(cls: type[Method], given: Mapping[str, str]) -> dict[str, Any]:
+def parse(cls: type[Any], given: Mapping[str, str]) -> dict[str, Any]:
     """`--set field=value`: each text as its field's type.
 
     >>> from sfumato.methods.embedding.dp_merf import DPMERF

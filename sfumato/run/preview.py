@@ -145,7 +145,7 @@ class Preview:
         if self.run.folder is None or not self.run.ranks.first or not self.waiting:
             return
         from sfumato.release.documents.pictures import png
-        from sfumato.run.checkpoint import replace
+        from sfumato.ledger.durable import replace
 
         self._shown = len(self.grids)
         path = self.run.folder / "preview.png"

@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy
 from sfumato import Budget, DataSpec, Relation, Run, load
 from sfumato.audit import check
 from sfumato.classify import Classifier
-from sfumato.classify.train import accuracy, train_classifier
 from sfumato.data import load_public
 from sfumato.errors import InputError, Interrupted
+from sfumato.flow.train_classifier import accuracy, train_classifier
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
 from sfumato.run.progress import Silent

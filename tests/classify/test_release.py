@@ -10,9 +10,9 @@ import pytest
 from sfumato import Budget, InputError, OverBudget, Run
 from sfumato.api import budget_of
 from sfumato.classify import Classifier, TrainedClassifier
-from sfumato.classify.train import accuracy, train_classifier
 from sfumato.data.public import PublicImages
 from sfumato.errors import Interrupted
+from sfumato.flow.train_classifier import accuracy, train_classifier
 from sfumato.release.files import verify
 from sfumato.run.progress import Silent
 from sfumato.types import Images

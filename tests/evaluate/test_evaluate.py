@@ -16,10 +16,10 @@ from sfumato.accounting.budget import Relation
 from sfumato.errors import InputError, OverBudget
 from sfumato.evaluate.evaluate import evaluate
 from sfumato.evaluate.place import check_place
-from sfumato.evaluate.publish import VOTE, publish_accuracy
 from sfumato.evaluate.real import counts_path
 from sfumato.evaluate.reference import Training, reference
 from sfumato.evaluate.stacked import Schedule
+from sfumato.flow.publish import VOTE, publish_accuracy
 from sfumato.ledger.job import runs_folder
 from sfumato.ledger.store import Ledger, default_path
 from sfumato.run.progress import Recorder

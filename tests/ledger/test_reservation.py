@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from sfumato import DPMERF, Budget, InputError, OverBudget, Run
-from sfumato.api import budget_of, passed, synthesize
+from sfumato.api import budget_of, synthesize
 from sfumato.errors import Interrupted, Unfinished
+from sfumato.flow.first_audit import passed
 from sfumato.ledger.charge import account_name
 from sfumato.ledger.job import Job, runs_folder
 from sfumato.ledger.store import Ledger, default_path
@@ -26,8 +27,8 @@ TINY = DPMERF(features=20, steps=3, batch=4, latent=4, width=8)
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     """Audits and rehearsals have tests of their own."""
-    monkeypatch.setattr("sfumato.api.audit_first", lambda *_: passed("cpu"))
-    monkeypatch.setattr("sfumato.api.rehearsed", lambda *_, **__: None)
+    monkeypatch.setattr("sfumato.flow.flow.audit_first", lambda *_: passed("cpu"))
+    monkeypatch.setattr("sfumato.flow.flow.rehearsed", lambda *_, **__: None)
 
 
 def run(**options):
@@ -123,11 +124,13 @@ KILLED = """
 import os, sys
 import numpy as np
 from sfumato import DPMERF, Budget, Run, api, load
+from sfumato.flow import flow
+from sfumato.flow.first_audit import passed
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.inside import Sums
 from sfumato.run.run import Run
-api.audit_first = lambda *_: api.passed('cpu')
-api.rehearsed = lambda *_, **__: None
+flow.audit_first = lambda *_: passed('cpu')
+flow.rehearsed = lambda *_, **__: None
 if sys.argv[1] == "before":
     Barrier.release = lambda *_: os._exit(9)
 else:
