@@ -35,8 +35,8 @@ from sfumato.evaluate.real import class_numbers, matched, open_test
 from sfumato.flow.flow import Audited, Others, Reserved, Task, carry_out
 from sfumato.flow.make import make_budget
 from sfumato.flow.rehearsal import Stage, trying
+from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import BoundedSum, IntegerBound
-from sfumato.privacy.noise import NoiseFacts
 from sfumato.privacy.plan import Crossing, Plan, crossing, events_of
 from sfumato.release import Release, ensure_free, make_statement, to_markdown
 from sfumato.release.files import schema
@@ -140,10 +140,10 @@ def _query(net: nn.Module, numbers: np.ndarray, like: Images) -> BoundedSum:
 
 @dataclass(frozen=True)
 class Counts:
-    """Two noisy counts, guessed wrong and right, and where their noise is from."""
+    """Two noisy counts, guessed wrong and right, and the barrier that they came through."""
 
     values: Tensor
-    noise: NoiseFacts
+    barrier: Barrier
 
 
 @dataclass(frozen=True)
@@ -169,14 +169,14 @@ class Publication(Task[Counts, Accuracy]):
         """Ask the same question of made-up records."""
         with trying(self.plan, run.device, run.microbatch):
             stage = Stage(self.plan, run)
-            complete(Counts(stage.release(CROSSING, self.query).cpu(), stage.barrier.noise))
+            complete(Counts(stage.release(CROSSING, self.query).cpu(), stage.barrier))
 
     def learn(self, reserved: Reserved) -> Counts:
         """Ask it."""
         barrier, run = reserved.start(self.plan)
         counts = barrier.release(CROSSING, self.query)  # the barrier
         run.finished()
-        return Counts(counts.cpu(), barrier.noise)
+        return Counts(counts.cpu(), barrier)
 
     def state(self, learned: Counts, others: Others, audited: Audited) -> Accuracy:
         """The accuracy with its interval."""
@@ -184,7 +184,7 @@ class Publication(Task[Counts, Accuracy]):
             self.plan.to_json(),
             released=["two noisy counts of test images, guessed wrong and right"],
             account=others,
-            noise={"source": learned.noise.source, "sampler": "exact discrete Gaussian"},
+            noise={"source": learned.barrier.noise.source, "sampler": "exact discrete Gaussian"},
             public_data=None,
             audit=audited,
             tuning="not charged: the classifier has one fixed schedule; no other was tried on the private data",

@@ -15,7 +15,7 @@ from sfumato.flow.flow import Audited, Others, Reserved, Resumable
 from sfumato.flow.make import Learner, check_out
 from sfumato.flow.rehearsal import IMAGES, Stage, rehearse
 from sfumato.methods import Method
-from sfumato.privacy.noise import NoiseFacts
+from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan
 from sfumato.release import Public, Release, make_statement
 from sfumato.release.files.sign import read_key
@@ -34,14 +34,14 @@ class Learned:
     plan: Plan
     generator: Any
     images: Images
-    noise: NoiseFacts
+    barrier: Barrier  # that it was learned through
     kept: Mapping[str, Any]
     strip: Any = None
 
     @classmethod
-    def by(cls, run: Run, method: Method, plan: Plan, generator: Any, images: Images, noise: NoiseFacts) -> Learned:
+    def by(cls, run: Run, method: Method, plan: Plan, generator: Any, images: Images, barrier: Barrier) -> Learned:
         """With what the run kept on the way."""
-        return cls(method, plan, generator, images, noise, run.kept | run.made, run.pictures.get("strip"))
+        return cls(method, plan, generator, images, barrier, run.kept | run.made, run.pictures.get("strip"))
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Synthesis(Resumable[Learned, Release]):
 
         def after(stage: Stage, generator: Any, brief: Run) -> None:
             images = generator.sample(IMAGES, seed=brief.seed)
-            complete(Learned.by(brief, self.method, self.plan, generator, images, stage.barrier.noise))
+            complete(Learned.by(brief, self.method, self.plan, generator, images, stage.barrier))
 
         rehearse(self.method, self.plan, run, self.public, after=after)
 
@@ -88,7 +88,7 @@ class Synthesis(Resumable[Learned, Release]):
             run.finished()
             images = generator.sample(self.count, seed=run.seed)
             run.check()
-        return Learned.by(run, self.method, self.plan, generator, images, barrier.noise)
+        return Learned.by(run, self.method, self.plan, generator, images, barrier)
 
     def state(self, learned: Learned, others: Others, audited: Audited) -> Release:
         """The release."""
@@ -127,16 +127,17 @@ def state(
 ) -> dict[str, Any]:
     """The privacy statement of a plan that was carried out."""
     plan = learned.plan
+    noise = learned.barrier.noise
     released = ["synthetic images", "generator weights", "sample grids on the way", "label shares"]
     released += ["the noisy measurement"] * bool(learned.method.measured)
     released += ["weights of the critic, made of released values"] * bool(plan.settings.get("keep_critic"))
     kinds = {crossing.mechanism.kind for crossing in plan.crossings.values()}
-    samplers = {"gaussian": learned.noise.sampler, "discrete-gaussian": "exact discrete Gaussian on whole numbers"}
+    samplers = {"gaussian": noise.sampler, "discrete-gaussian": "exact discrete Gaussian on whole numbers"}
     return make_statement(
         plan.to_json(),
         released=released,
         account=others,
-        noise={"source": learned.noise.source, "sampler": "; ".join(samplers[kind] for kind in sorted(kinds))},
+        noise={"source": noise.source, "sampler": "; ".join(samplers[kind] for kind in sorted(kinds))},
         public_data=None if public is None else {"provenance": public.provenance, "records": len(public.images)},
         tuning=tuning or tuning_of(learned.method, plan),
         audit=audited,

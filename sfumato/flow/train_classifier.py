@@ -18,7 +18,7 @@ from sfumato.flow.flow import Audited, Others, Reserved, Resumable, carry_out
 from sfumato.flow.make import Learner, boxed, make_plan
 from sfumato.flow.rehearsal import Stage, rehearse
 from sfumato.flow.synthesize import tuning_of
-from sfumato.privacy.noise import NoiseFacts
+from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan
 from sfumato.release import ensure_free, make_statement
 from sfumato.release.files.sign import read_key
@@ -66,10 +66,10 @@ def plan_training(classifier: Classifier, spec: DataSpec, budget: Budget) -> Pla
 
 @dataclass(frozen=True)
 class Learned:
-    """A network that was trained, and the noise that it was trained with."""
+    """A network that was trained, and the barrier that it was trained through."""
 
     network: Network
-    noise: NoiseFacts
+    barrier: Barrier
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Training(Resumable[Learned, TrainedClassifier]):
         """A step of training."""
 
         def after(stage: Stage, network: Network, brief: Run) -> None:
-            complete(Learned(network, stage.barrier.noise))
+            complete(Learned(network, stage.barrier))
 
         rehearse(self.classifier, self.plan, run, after=after)
 
@@ -111,7 +111,7 @@ class Training(Resumable[Learned, TrainedClassifier]):
             network = self.classifier.learn(barrier, run)
             run.finished()
             run.check()
-        return Learned(network, barrier.noise)
+        return Learned(network, barrier)
 
     def state(self, learned: Learned, others: Others, audited: Audited) -> TrainedClassifier:
         """The network and its privacy statement."""
@@ -126,7 +126,7 @@ class Training(Resumable[Learned, TrainedClassifier]):
             account=others,
             public_data=public,
             version=__version__,
-            noise={"source": learned.noise.source, "sampler": learned.noise.sampler},
+            noise={"source": learned.barrier.noise.source, "sampler": learned.barrier.noise.sampler},
             audit=audited,
             tuning=tuning_of(self.classifier, self.plan),
         )

@@ -289,7 +289,7 @@ def run_hidden(method: Method, plan: Plan, reserved: Reserved) -> Scored:
     images = generator.sample(JUDGED, seed=hidden.seed)
     votes = barrier.release(SCORE, score(images))  # the barrier
     hidden.finished()
-    learned = Learned(method, plan, generator, images, barrier.noise, hidden.kept | hidden.made)
+    learned = Learned(method, plan, generator, images, barrier, hidden.kept | hidden.made)
     return Scored(float(votes[0] - votes[1]), learned)
 
 
@@ -299,7 +299,7 @@ def _scored(method: Method, plan: Plan, complete: Callable[[Learned], None]) -> 
     def after(stage: Stage, generator: Any, brief: Run) -> None:
         images = generator.sample(IMAGES, seed=brief.seed)
         stage.release(SCORE, score(images))
-        complete(Learned(method, plan, generator, images, stage.barrier.noise, brief.kept | brief.made))
+        complete(Learned(method, plan, generator, images, stage.barrier, brief.kept | brief.made))
 
     return after
 

@@ -152,7 +152,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "format": ("gif",),
     "set": ("luck=2", "steps", "steps=x", "steps=0"),
     "grid": ("luck=2", "steps", "features=20,40", "steps=x"),
-    "latent_distribution": ("murphy",),
+    "law": ("murphy",),
     "shape": ("axb",),
     "device": ("abacus",),
     "ledger": ("{garbage}", "{folder}", "{garbage}/below"),
