@@ -121,12 +121,12 @@ def subject(case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         from sfumato.classify.classifier import Classifier
 
         return Classifier(**case["settings"]), options
-    from sfumato.methods import find, load_class
+    from sfumato.methods import find
 
     settings = dict(case["settings"])
     if case["labels"] != "uniform":
         settings["labels"] = parse_labels(case["labels"], classes)
-    return load_class(find(case["method"]))(**settings), options
+    return find(case["method"])(**settings), options
 
 
 class Reached:

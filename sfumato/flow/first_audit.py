@@ -5,15 +5,13 @@ It is made on made-up records and on the device of the run, in a process that do
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.audit import apart
+from sfumato.data.public import PublicImages
 from sfumato.errors import AuditFailed
-
-if TYPE_CHECKING:
-    from sfumato.data.public import PublicImages
-    from sfumato.flow.make import Learner
-    from sfumato.privacy.plan import Plan
+from sfumato.flow.make import Learner
+from sfumato.privacy.plan import Plan
 
 EXAMINED = "sfumato.flow.verbs_audit.examined"  # by name: it is imported by the process that audits
 _AUDITED: set[Any] = set()

@@ -1,4 +1,7 @@
-"""A request: all that a run needs, in plain words, as a command line says it and a resumed run reads it back."""
+"""A request: all that a run needs, in plain words, as a command line says it and a resumed run reads it back.
+
+What is slow to import is imported where it is needed, so that a wrong option is refused at once.
+"""
 
 from __future__ import annotations
 
