@@ -78,7 +78,7 @@ def made(tmp_path_factory) -> Places:
 def places(made, tmp_path, monkeypatch) -> Places:
     """With a ledger that grants much, in a folder of its own; whatever ends with status 2 must leave it alone."""
     monkeypatch.chdir(tmp_path)
-    short = Schedule(steps=2, batch=8, learning_rate=1e-3)
+    short = Schedule(2, 8, 1e-3)
     publish = lambda *given, **more: publish_accuracy(*given, **more, recipe=short)  # noqa: E731
     monkeypatch.setattr(api, "publish_accuracy", publish, raising=False)
     shutil.copy(made.granted, os.environ["SFUMATO_LEDGER"])
