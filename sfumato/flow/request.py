@@ -154,7 +154,7 @@ def made_up(unit: str = "record", recipe: str | None = None) -> DataSpec:
     return replace(describe(records=records, shape=shape, classes=classes, unit=unit), name="made up")
 
 
-def describe(*, records: int, shape: str, classes: int, unit: str = "record", private_count: bool = False) -> DataSpec:
+def describe(records: int, shape: str, classes: int, *, unit: str = "record", private_count: bool = False) -> DataSpec:
     """A data set that need not exist, for `sfumato plan` without files."""
     try:
         sides = tuple(int(side) for side in shape.lower().split("x"))

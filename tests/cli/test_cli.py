@@ -79,7 +79,7 @@ def imports_of(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0
-            own = node.module in ("sfumato", "sfumato.cli")
+            own = node.module in ("sfumato", "sfumato.cli", "sfumato.flow")
             found |= {f"{node.module}.{alias.name}" for alias in node.names} if own else {node.module}
     return {name for name in found if name.split(".")[0] == "sfumato"}
 

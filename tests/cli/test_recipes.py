@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.flow.request import Request, typed
 from sfumato.recipes import CLASSIFIERS, RECIPES
-from sfumato.release.files import verify
+from sfumato.release import verify
 from tests.cli.test_cli import DESCRIBED, call, refused
 
 NAME = "datalens-paper-mnist-1"
