@@ -144,8 +144,8 @@ class Preview:
         """Put the latest grid into the folder of the run, if it is new; called right after a checkpoint."""
         if self.run.folder is None or not self.run.ranks.first or not self.waiting:
             return
-        from sfumato.release.documents.pictures import png
         from sfumato.ledger.durable import replace
+        from sfumato.release.documents.pictures import png
 
         self._shown = len(self.grids)
         path = self.run.folder / "preview.png"
