@@ -180,7 +180,7 @@ def _draws(seen: Seen) -> Finding:
 
 
 def _used(seen: Seen, plan: Plan) -> Finding:
-    idle = [name for name in plan.crossings if not seen.barrier.ledger.used[name]]
+    idle = [name for name in plan.crossings if not seen.barrier.odometer.used[name]]
     said = f"planned but never used: {', '.join(idle)}" if idle else "every planned crossing was used"
     return Finding("crossings", 0, not idle, said)
 

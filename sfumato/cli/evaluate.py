@@ -93,7 +93,7 @@ def evaluate(
     label: options.Label = None,
     person: options.Person = None,
     device: Device = "auto",
-    ledger: options.Odometer = None,
+    ledger: options.Ledger = None,
     out: Out = None,
     publish_accuracy: Publish = None,
     delta: options.Delta = 1e-5,

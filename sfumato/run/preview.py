@@ -119,7 +119,7 @@ class Preview:
         return grid.reshape(channels, EACH * height, self.classes * width)
 
     def _spent(self) -> float | None:
-        spent = self.run.ledger.epsilon() if self.run.ledger else math.inf
+        spent = self.run.odometer.epsilon() if self.run.odometer else math.inf
         return float(spent) if math.isfinite(spent) else None
 
     @property
@@ -132,7 +132,7 @@ class Preview:
         if self.run.folder is None or not self.run.ranks.first or not self.waiting:
             return
         from sfumato.data.images import png
-        from sfumato.run.checkpoint import replace
+        from sfumato.ledger.durable import replace
 
         self._shown = len(self.grids)
         path = self.run.folder / "preview.png"

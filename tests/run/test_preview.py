@@ -35,8 +35,8 @@ def generator(spec=SPEC, seed=0):
 
 
 def charged_run(**options):
-    run = Run(device="cpu", ledger=Odometer(plan()), **options)
-    run.ledger.charge("sum")
+    run = Run(device="cpu", odometer=Odometer(plan()), **options)
+    run.odometer.charge("sum")
     return run
 
 
@@ -67,7 +67,7 @@ def test_a_grid_has_a_column_for_each_class_and_follows_the_weights():
     assert made.pixels.shape == (4, 1, EACH * 8, 3 * 8) and made.pixels.dtype == np.uint8
     assert made.picture().shape == (1, 4 * EACH * 8, 3 * 8)
     assert np.all(np.diff([grid.mean() for grid in made.pixels]) > 0)
-    assert made.epsilons == (preview.run.ledger.epsilon(),) * 4
+    assert made.epsilons == (preview.run.odometer.epsilon(),) * 4
     assert preview.run.pictures["preview"] is preview
 
 

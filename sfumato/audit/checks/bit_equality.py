@@ -48,7 +48,7 @@ def _probed(seen: Seen) -> list[Any]:
         last = {a.name: a for a in seen.barrier.asked}
         # The last use of held parts repeats those before it.
         asked = [a for a in kinds(seen) if not isinstance(a.query, PartitionSum) or a is last[a.name]]
-        seen.notes["probed"] = [_answers(a, seen.barrier.ledger.plan, probe) for a in asked]
+        seen.notes["probed"] = [_answers(a, seen.barrier.odometer.plan, probe) for a in asked]
     return list(seen.notes["probed"])
 
 

@@ -45,11 +45,11 @@ class Bug:
 @lru_cache(maxsize=1)
 def noise() -> Any:
     """The noise source of a real barrier: the gallery has none of its own."""
-    return behind(Barrier(None, SPEC, ledger({"sum": crossing(Bound(1.0), 1.0)}))).noise
+    return behind(Barrier(None, SPEC, odometer({"sum": crossing(Bound(1.0), 1.0)}))).noise
 
 
-def ledger(crossings: dict[str, Crossing]) -> Odometer:
-    """A real ledger for these crossings."""
+def odometer(crossings: dict[str, Crossing]) -> Odometer:
+    """A real odometer for these crossings."""
     return Odometer(Plan("gallery", {}, SPEC, Budget(1.0), crossings))
 
 

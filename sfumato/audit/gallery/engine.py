@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sfumato.audit.gallery.common import SPEC, add_noise, declared, ledger, noise, vector_pairs
+from sfumato.audit.gallery.common import SPEC, add_noise, declared, noise, odometer, vector_pairs
 from sfumato.audit.recording.gradients import jacobian
 from sfumato.audit.recording.subject import Array, Rows, Subject
 from sfumato.data.private import PrivateImages, Records
@@ -104,7 +104,7 @@ def barrier(made: Crossing, data: Array | None = None, ranks: Ranks | None = Non
         labels = np.zeros(len(data), np.int64)
         digests = np.zeros((len(data), 32), np.uint8)
         box = PrivateImages(SPEC, Records(_Vectors(data), labels, None, digests))
-    return Barrier(box, SPEC, ledger({"gradient": made}), noise=noise(), ranks=ranks)
+    return Barrier(box, SPEC, odometer({"gradient": made}), noise=noise(), ranks=ranks)
 
 
 def free(query: Summed, multiplier: float = MULTIPLIER, **parts: Any) -> Crossing:

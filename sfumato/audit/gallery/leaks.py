@@ -143,8 +143,8 @@ def _replace(at: _Moment) -> None:
 
 
 def _lower(at: _Moment) -> None:
-    state = at.run.ledger.state_dict()
-    at.run.ledger.load_state_dict(state | {"used": {name: used - at.planted for name, used in state["used"].items()}})
+    state = at.run.odometer.state_dict()
+    at.run.odometer.load_state_dict(state | {"used": {name: used - at.planted for name, used in state["used"].items()}})
 
 
 def _configure(at: _Moment) -> None:
@@ -206,7 +206,7 @@ BUGS = (
     _bug("B34", "the best of two runs by an exact score", _best, "blind barrier"),
     _bug("B35", "a look behind the barrier", _reach, "learns"),
     _bug("B36", "the noise replaced by the method", _replace, "learns"),
-    _bug("B37", "the ledger's count lowered by the method", _lower, "learns"),
+    _bug("B37", "the odometer's count lowered by the method", _lower, "learns"),
     _bug("B38", "a private number in the generator's configuration", _configure, "fixed tape"),
     _bug("B39", "the exact mean image in a buffer", _buffer, "fixed tape"),
     _bug("B40", "a private loss in a note of progress", _note, "fixed tape"),

@@ -13,7 +13,7 @@ from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
 from sfumato.audit.gallery import engine
-from sfumato.audit.gallery.common import Bug, add_noise, ledger, noise
+from sfumato.audit.gallery.common import Bug, add_noise, noise, odometer
 from sfumato.audit.recording.recording_barrier import Counting
 from sfumato.audit.recording.subject import Array, Inclusion, Subject
 from sfumato.engine.gradients.per_example import ClippedGradient
@@ -139,7 +139,7 @@ def one_more(bug: bool) -> Subject:
     mechanism = Gaussian(1.0)
 
     def counted() -> tuple[int, int]:
-        book = ledger({"step": crossing(BOUND, 1.0, times=steps)})
+        book = odometer({"step": crossing(BOUND, 1.0, times=steps)})
         source = Counting(noise())
         for step in range(steps + 1 if bug else steps):
             if step < steps:

@@ -14,7 +14,7 @@ from torch import Tensor
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.tradeoff import Curve, curve_of
-from sfumato.audit.gallery.common import KINDS, SPEC, ledger, noise, record
+from sfumato.audit.gallery.common import KINDS, SPEC, noise, odometer, record
 from sfumato.audit.recording.recording_barrier import made_up
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
 from sfumato.methods.teachers.votes import TopKSigns
@@ -68,7 +68,7 @@ def teachers() -> PartitionHandle:
 @lru_cache(maxsize=1)
 def barrier() -> Barrier:
     """A real barrier, with votes that may be asked for at will."""
-    return open_barrier(ledger({"votes": CROSSING}))
+    return open_barrier(odometer({"votes": CROSSING}))
 
 
 def open_barrier(book: Odometer) -> Barrier:

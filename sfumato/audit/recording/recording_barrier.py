@@ -271,13 +271,13 @@ class RecordingBarrier:
 
     def __init__(self, made: Made | None, plan: Plan, *, tape: int, device: str = "cpu") -> None:
         self.spec = plan.data
-        self.ledger = Odometer(plan)
+        self.odometer = Odometer(plan)
         box, names = (None, np.arange(0)) if made is None else (made.box(plan.data), made.units)
         self._ranks = None if RANKS is None else RANKS()
         self._real = Inside(
             box,
             plan.data,
-            self.ledger,
+            self.odometer,
             device=device,
             microbatch=MICROBATCH,
             ranks=self._ranks,
@@ -320,14 +320,14 @@ class RecordingBarrier:
         if self._enough(name):
             raise StopLearning
         before = self._before(query)
-        already = self.ledger.used.get(name, 0)
+        already = self.odometer.used.get(name, 0)
         if name not in self._tables:  # once: later, what was drawn already may depend on who took part
             self._tables[name] = table_of(query)
         put = _loud(query) if already % 2 else query
         if self._ranks is not None:
             self._ranks.told_of(self._real.sums, name, put, 0, public)
         answer = self._real.release(name, put, *public)
-        used = self.ledger.used[name]
+        used = self.odometer.used[name]
         # Each value of each question needs a noise value of its own, and each question a use.
         questions = query.queries if isinstance(query, PartitionSum) else 1
         self.charged += (used - already) * answer.numel() // questions
@@ -335,7 +335,7 @@ class RecordingBarrier:
         exact = self._exact
         self.log.append(Asked(name, query, _kept(public), used, before, table, exact, self.device))
         self.shapes.append((name, tuple(answer.shape)))
-        crossing = self.ledger.plan.crossings[name]
+        crossing = self.odometer.plan.crossings[name]
         random = np.random.default_rng([self._tape, used, *name.encode()])
         told = torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape)).to(answer)
         self.answers.append(told.clone())
@@ -348,9 +348,9 @@ class RecordingBarrier:
         return tuple(a for a in self.log if _held(a) is query.held)
 
     def _enough(self, name: str) -> bool:
-        """Whether another release would show nothing new. A use beyond the plan is left to the ledger to refuse."""
-        used = self.ledger.used
-        planned = self.ledger.plan.crossings
+        """Whether another release would show nothing new. A use beyond the plan is left to the odometer to refuse."""
+        used = self.odometer.used
+        planned = self.odometer.plan.crossings
         seen = Counter(n for n, _ in self.shapes)
         if name not in planned or used[name] >= planned[name].times:
             return False
@@ -395,7 +395,7 @@ def learn(
 ) -> Seen:
     """Let a method learn briefly against a recording barrier."""
     barrier = RecordingBarrier(made, plan, tape=tape, device=device)
-    run = Run(device=device, seed=seed, progress=Recorder(), ledger=barrier.ledger, most=STEPS)
+    run = Run(device=device, seed=seed, progress=Recorder(), odometer=barrier.odometer, most=STEPS)
     weights = None
     error = None
     left = {}

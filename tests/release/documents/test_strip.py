@@ -130,7 +130,7 @@ def test_a_run_shows_previews_after_its_checkpoints(tmp_path: Path) -> None:
             done = checkpoint.load(tmp_path / "checkpoint.safetensors")["step"]["done"]
             counted.append(done >= preview.steps[-1])
 
-    run = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan()), progress=Told(), every=0.0)
+    run = Run(device="cpu", folder=tmp_path, odometer=Odometer(plan()), progress=Told(), every=0.0)
     preview, net = Preview(run, generator(), SPEC, times=3), generator()
     for step in run.steps(5, preview=preview):
         preview.snapshot(step, 5, net)
