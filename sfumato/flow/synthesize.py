@@ -36,12 +36,12 @@ class Learned:
     images: Images
     barrier: Barrier  # that it was learned through
     kept: Mapping[str, Any]
-    strip: Any = None
+    preview: Any = None
 
     @classmethod
     def by(cls, run: Run, method: Method, plan: Plan, generator: Any, images: Images, barrier: Barrier) -> Learned:
         """With what the run kept on the way."""
-        return cls(method, plan, generator, images, barrier, run.kept | run.made, run.pictures.get("strip"))
+        return cls(method, plan, generator, images, barrier, run.kept | run.made, run.pictures.get("preview"))
 
 
 @dataclass(frozen=True)

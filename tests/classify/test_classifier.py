@@ -15,8 +15,8 @@ from sfumato.classify import Classifier
 from sfumato.data import load_public
 from sfumato.data.labels import LabelPrior
 from sfumato.errors import InputError, Interrupted
-from sfumato.methods import Method, names
 from sfumato.flow.train_classifier import accuracy, train_classifier
+from sfumato.methods import Method, names
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
 from sfumato.run.progress import Silent
