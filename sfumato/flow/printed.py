@@ -24,7 +24,7 @@ def as_printed(request: Request, progress: Silent | None = None) -> dict[str, An
 
     The set must be public: a named benchmark set, or any set whose owner declares so by `request.provenance`.
     """
-    from sfumato.api import check_out, make_budget, make_method
+    from sfumato.flow.make import check_out, make_budget, make_method
     from sfumato.methods.gan.dpaf.dpaf import DPAF
 
     make_budget(request.epsilon, request.delta)

@@ -118,8 +118,8 @@ def released(
     statement = state(learned, public, others, audited, tuning)
     # Values kept by a run are what the barrier released, under the names of their crossings.
     measurement = {name: Public.after(value, name) for name, value in learned.kept.items()}
-    moments = learned.strip and learned.strip.moments()
-    return Release(learned.generator, learned.images, statement, measurement, moments)
+    snapshots = learned.preview and learned.preview.snapshots()
+    return Release(learned.generator, learned.images, statement, measurement, snapshots)
 
 
 def state(

@@ -177,7 +177,7 @@ def judge(images: Images) -> Judge:
         torch.autograd.backward(loss)
         return loss
 
-    optimiser.step(closure)  # type: ignore[no-untyped-call]
+    optimiser.step(closure)
     return Judge(net.weight.detach().numpy(), net.bias.detach().numpy())
 
 

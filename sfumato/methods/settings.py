@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from sfumato.errors import InputError
 
@@ -60,7 +60,7 @@ class Setting:
 
 def setting(default: T, about: str, **limits: Any) -> T:
     """A field of a method's dataclass: its default, one line about it, and the limits of `Setting`."""
-    return cast(T, field(default=default, metadata={"setting": Setting(about, **limits)}))
+    return field(default=default, metadata={"setting": Setting(about, **limits)})
 
 
 def count(default: int, about: str, low: int = 1, high: int = COUNT, **limits: Any) -> int:
