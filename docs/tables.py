@@ -1,7 +1,7 @@
 """Tables in the documents that are written from the code: `python -m docs.tables` writes them anew.
 
-A table stands between two comments, `<!-- table: KIND ARGUMENTS -->` and `<!-- end -->`. `tests/test_docs.py` fails where
-a page says something else than the code does.
+A table stands between two comments, `<!-- table: KIND ARGUMENTS -->` and `<!-- end -->`, each on a line of its own.
+`tests/test_docs.py` fails where a page says something else than the code does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 METHODS = ROOT / "docs" / "methods"
-BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"^(<!-- table: ([^>]+?) -->\n).*?^(<!-- end -->)", re.DOTALL | re.MULTILINE)
 UNNAMED = ("--help", "-h")  # options that every verb has
 
 
