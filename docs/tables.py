@@ -152,11 +152,19 @@ def _gathered(beginning: str, recipes: list[Any]) -> tuple[str, str, str, str, s
     return names, str(len(recipes)), "; ".join(sources), ", ".join(f"`{s}`" for s in sets), ", ".join(spread)
 
 
+def layers(page: Path) -> str:
+    """The order in which folders may import, from `tests/test_architecture.py`."""
+    from tests.test_architecture import ORDER
+
+    return "\n".join(f"{number}. `{name}`" for number, name in enumerate(ORDER, 1))
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "methods": methods,
     "method": method,
     "verbs": verbs,
     "recipes": recipes,
+    "layers": layers,
 }
 
 
