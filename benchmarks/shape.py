@@ -37,7 +37,7 @@ HERE = Path(__file__).parents[1]
 NAMED = re.compile(r'^    name: ClassVar\[str\] = "([a-z0-9-]+)"', re.MULTILINE)
 TABLE = re.compile(r"<!-- table:.*?<!-- end -->", re.DOTALL)
 RESULTS = re.compile(r"docs/results|recipes|/snapshots/|CHANGELOG")
-# What is run for the folder switches; a setting that a checkout does not know by its name goes by the one before.
+# What is run for the folder switches; a setting that a checkout does not know by this name goes by its name before.
 RUNS: dict[str, dict[str, str]] = {
     "dp-merf": {"features": "40", "steps": "6", "batch": "4", "latent": "4", "width": "8"},
     "datalens": {
@@ -61,10 +61,15 @@ RUNS: dict[str, dict[str, str]] = {
         "width": "8",
         "depth": "1",
         "sampler_steps": "2",
-        "draft": "0",
+        "embedding_share": "0",
     },
 }
-BEFORE = {"teacher_batch": "draws", "noise_multiplicity": "copies", "sampler_steps": "evaluations"}
+BEFORE = {
+    "teacher_batch": "draws",
+    "noise_multiplicity": "copies",
+    "sampler_steps": "evaluations",
+    "embedding_share": "draft",
+}
 
 
 def sources(root: Path) -> dict[Path, str]:
