@@ -44,39 +44,8 @@ ORDER = (
     "cli",
 )
 ENTRANCES = ("__init__.py", "__main__.py")  # of the package: they lead to everything, and nobody imports them back
-# Imports against the order that are left, and how often; the aim is an empty table.
-EXCEPTIONS: dict[tuple[str, str], int] = {
-    ("audit/verbs.py", "api"): 6,
-    ("audit/verbs.py", "classify"): 2,
-    ("audit/verbs.py", "flow"): 6,
-    ("classify/request.py", "api"): 1,
-    ("classify/request.py", "flow"): 1,
-    ("classify/train.py", "api"): 4,
-    ("classify/train.py", "flow"): 1,
-    ("evaluate/attacks/recipes.py", "api"): 1,
-    ("evaluate/attacks/scores.py", "audit"): 3,
-    ("evaluate/publish.py", "api"): 1,
-    ("evaluate/publish.py", "flow"): 1,
-    ("flow/printed.py", "api"): 1,
-    ("flow/request.py", "api"): 3,
-    ("flow/tune.py", "api"): 1,
-    ("ledger/job.py", "run"): 1,
-    ("recipes/topagg.py", "classify"): 1,
-    ("release/files/command.py", "classify"): 1,
-    ("release/files/verify.py", "classify"): 2,
-    ("run/preview.py", "release"): 2,
-}
-# Upward for a type hint alone, under TYPE_CHECKING: nothing is imported when the program runs.
-HINTS = {
-    ("evaluate/attacks/scores.py", "audit"),
-    ("recipes/topagg.py", "classify"),
-    ("run/preview.py", "networks"),
-}
 LAZY = 351  # imports inside functions, for a light start; at most as many as there are
 STATEMENTS = 30  # of a `learn`, counted through its nested functions
-# Methods whose `learn` is longer, and those that name their crossing in a helper; the aim is two empty tables.
-LONG: dict[str, int] = {}
-HIDDEN: set[str] = set()
 
 
 def layer(path: Path) -> str:
@@ -129,18 +98,8 @@ def test_every_folder_has_its_place_in_the_order():
     assert {layer(path) for path in SOURCES if path.name not in ENTRANCES or path.parent != ROOT} == set(ORDER)
 
 
-def test_folders_import_in_one_order_also_inside_functions():
-    against = upward()
-    assert against["top"] + against["lazy"] <= Counter(EXCEPTIONS)
-
-
-def test_the_exceptions_are_those_that_are_left():
-    against = upward()
-    assert {key for key in EXCEPTIONS if key not in against["top"] + against["lazy"]} == set()
-
-
-def test_hints_point_upward_where_it_is_said():
-    assert set(upward()["hint"]) == HINTS
+def test_folders_import_in_one_order_also_inside_functions_and_for_hints():
+    assert upward() == {"top": Counter(), "lazy": Counter(), "hint": Counter()}
 
 
 def test_imports_inside_functions_do_not_grow():
@@ -167,12 +126,12 @@ def crosses(function: ast.FunctionDef) -> bool:
 
 @pytest.mark.parametrize("name", names())
 def test_learn_is_an_algorithm_on_a_page(name):
-    assert statements(learn_of(name)) <= LONG.get(name, STATEMENTS)
+    assert statements(learn_of(name)) <= STATEMENTS
 
 
 @pytest.mark.parametrize("name", names())
 def test_the_crossing_is_seen_where_a_method_learns(name):
-    assert crosses(learn_of(name)) is (name not in HIDDEN)
+    assert crosses(learn_of(name))
 
 
 def imports(path: Path) -> set[str]:
@@ -226,9 +185,9 @@ def test_held_parts_are_opened_by_the_barrier_and_by_checkpoints_alone():
 
 def test_accounts_met_through_records_are_asked_for_by_the_custodian_s_verb_alone():
     """`Ledger.show` follows records from account to account; whatever leaves takes `Ledger.told`."""
-    asking = [p.relative_to(ROOT).as_posix() for p in SOURCES if re.search(r"accounts\.show\(", p.read_text())]
-    assert sorted(asking) == ["api.py", "ledger/store.py"]  # `budget_of`, and an example
-    assert (ROOT / "api.py").read_text().count("accounts.show(") == 1
+    asking = [p.relative_to(ROOT).as_posix() for p in SOURCES if re.search(r"ledger\.show\(", p.read_text())]
+    assert sorted(asking) == ["ledger/reservation.py", "ledger/store.py"]  # `budget_of`, and an example
+    assert (ROOT / "ledger/reservation.py").read_text().count("ledger.show(") == 1
 
 
 def test_the_command_line_talks_to_the_api_alone():
