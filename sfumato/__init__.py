@@ -47,7 +47,6 @@ _HOMES = {
     "Unit": "sfumato.accounting.budget",
     "load": "sfumato.data",
     "synthesize": "sfumato.api",
-    "within": "sfumato.privacy.plan",
 }
 __all__ = sorted(_HOMES)
 

@@ -32,12 +32,6 @@ def share(prior: LabelPrior) -> dict[str, BudgetShare]:
     return {} if part is None else {CROSSING: BudgetShare(VOTE, part)}
 
 
-def split(prior: LabelPrior) -> tuple[float, float | None]:
-    """Factors on the noise of the main crossing and of the label histogram."""
-    part = fraction(prior)
-    return (1.0, None) if part is None else ((1 - part) ** -0.5, part**-0.5)
-
-
 def describe(prior: LabelPrior) -> Mapping[str, Any]:
     """For the plan: how labels are chosen. Measured weights are not known yet."""
     return {"kind": prior.kind, "weights": None if prior.weights is None else list(prior.weights)}

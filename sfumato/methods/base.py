@@ -54,9 +54,9 @@ class Method(ABC):
         for sentence in self.contradictions():
             raise ValueError(sentence)
 
+    @abstractmethod
     def crossings(self, spec: DataSpec, z: float) -> Mapping[str, Crossing]:
         """Every crossing at noise scale `z`, which all of their noise is proportional to; from public facts alone."""
-        raise NotImplementedError
 
     @abstractmethod
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:

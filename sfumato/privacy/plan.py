@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Budget, Relation
-from sfumato.accounting.calibrate import noise_within
 from sfumato.accounting.events import AnyEvent, Event, Selected
 from sfumato.accounting.gaussian import mu_of
 from sfumato.accounting.selection import Runs
@@ -209,15 +208,3 @@ class BudgetShare:
         mu = math.sqrt(self.share) * mu_of(budget.epsilon, budget.delta)
         sigma = self.bound.sensitivity(budget.relation) * math.sqrt(self.times) / mu
         return crossing(self.bound, sigma / self.bound.norm, times=self.times)
-
-
-def within(budget: Budget, make_plan: Callable[[float], Plan]) -> Plan:
-    """The plan with the least noise whose guarantee is within `budget`.
-
-    `make_plan` takes a noise scale that every calibrated crossing is proportional to.
-    """
-    plan = make_plan(noise_within(lambda noise: make_plan(noise).events(), budget.epsilon, budget.delta))
-    if budget.delta > 1 / plan.data.records:
-        advice = f"delta={budget.delta:g} is above 1/{plan.data.records}, one over the number of units; take less."
-        plan = replace(plan, warnings=(*plan.warnings, advice))
-    return plan

@@ -8,12 +8,13 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from sfumato import Budget, Run
+from sfumato.accounting.calibrate import noise_within
 from sfumato.engine.dpsgd import DPSGD, GRADIENT, DPSGDConfig
 from sfumato.engine.gradients.per_example import bound_for, per_example
 from sfumato.errors import Interrupted
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
-from sfumato.privacy.plan import Plan, crossing, within
+from sfumato.privacy.plan import Plan, crossing, events_of
 from sfumato.privacy.samplers import Poisson
 from sfumato.run.progress import Silent
 from tests.made_up import box
@@ -30,9 +31,12 @@ def loss(net, images, labels):
 
 def planned(data, config, multiplier=None):
     def at(noise):
-        return Plan("test", {}, data.spec, Budget(3.0), {"gradient": config.crossing(data.spec, noise)})
+        return {"gradient": config.crossing(data.spec, noise)}
 
-    return within(Budget(3.0), at) if multiplier is None else at(multiplier)
+    budget = Budget(3.0)
+    if multiplier is None:
+        multiplier = noise_within(lambda z: events_of(at(z), budget.relation), budget.epsilon, budget.delta)
+    return Plan("test", {}, data.spec, budget, at(multiplier))
 
 
 def train(data, config, plan, run=None, **options):
