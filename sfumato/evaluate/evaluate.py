@@ -47,14 +47,14 @@ def evaluate(
     weights: Mapping[str, str] | None = None,
     ledger: str | Path | None = None,
     command: str = "",
-    recipes: Mapping[str, Any] | None = None,
+    schedules: Mapping[str, Any] | None = None,
 ) -> Report:
     """Compare the synthetic images of a release with the real `data` it was made from.
 
     The result describes the real data without any noise: it is internal. It is written to `out`, by default the folder
     RELEASE-evaluation beside the release; nothing is ever written inside the release. `groups` names subgroups of
     the test images, as a column of their metadata or as one name each. `reference` adds the row of a DC-GAN trained
-    without privacy. `recipes` replaces the fixed schedules, for tests.
+    without privacy. `schedules` replaces the fixed schedules, for tests.
     """
     from sfumato.evaluate.report import write_html
     from sfumato.release import Release
@@ -88,7 +88,7 @@ def evaluate(
         "device": device,
         "reference": reference,
     }
-    work = _Work(release, real, names, seeds, protocol, device, progress, dict(recipes or {}))
+    work = _Work(release, real, names, seeds, protocol, device, progress, dict(schedules or {}))
     sections = work.sections(chosen, reference, features, weights, attacks)
     about = {
         "software": f"sfumato {__version__}",
@@ -115,7 +115,7 @@ class _Work:
         protocol: str,
         device: str,
         progress: Silent,
-        recipes: dict[str, Any],
+        schedules: dict[str, Any],
     ) -> None:
         self.release = release
         self.real = real
@@ -124,7 +124,7 @@ class _Work:
         self.protocol = protocol
         self.device = device
         self.progress = progress
-        self.recipes = recipes
+        self.schedules = schedules
         self.seconds: dict[str, float] = {}
         self._kept: dict[str, Any] = {}
 
@@ -178,7 +178,7 @@ class _Work:
             protocol=self.protocol,
             device=self.device,
             groups=self.real.groups,
-            recipes=self.recipes,
+            schedules=self.schedules,
             progress=self.progress,
             keep=keep,
         )
@@ -192,7 +192,7 @@ class _Work:
             real.labels,
             classes=len(self.release.images.classes),
             count=count,
-            training=self.recipes.get("reference"),
+            training=self.schedules.get("reference"),
             device=self.device,
             progress=self.progress,
         )
@@ -247,7 +247,7 @@ class _Work:
                 classes=len(fake.classes),
                 seeds=[0],
                 device=self.device,
-                recipe=self.recipes.get("cnn"),
+                schedule=self.schedules.get("cnn"),
                 looks=1,
                 progress=self.progress,
             )

@@ -34,7 +34,7 @@ class Schedule:
     decay: float = 5e-4
 
 
-RECIPES = {
+SCHEDULES = {
     "cnn": Schedule(rate=4e-3, decay=2e-2),
     "mlp": Schedule(rate=1e-3, decay=2e-2),
     "logreg": Schedule(rate=2e-3, decay=1e-2),
@@ -64,23 +64,23 @@ def train(
     classes: int,
     seeds: Sequence[int],
     device: str = "cpu",
-    recipe: Schedule | None = None,
+    schedule: Schedule | None = None,
     looks: int = LOOKS,
     progress: Silent | None = None,
 ) -> Trained:
     """Train one network for all seeds at once on uint8 images (n, channels, height, width); test as it goes."""
-    recipe = recipe or RECIPES[name]
+    schedule = schedule or SCHEDULES[name]
     progress = progress or Silent()
     channels, height, width = map(int, pixels.shape[1:])
     net = channels_last(build(name, (channels, height, width), classes, seeds), device)
     data = _on_device(pixels, labels, device)
     test = _on_device(test_pixels, test_labels, device)
-    marks = {round(recipe.steps * (look + 1) / looks) for look in range(looks)} | {recipe.steps}
+    marks = {round(schedule.steps * (look + 1) / looks) for look in range(looks)} | {schedule.steps}
     accuracies = []
     logits = np.empty(0)
-    progress.start(name, recipe.steps)
+    progress.start(name, schedule.steps)
     with _fast(device):
-        for done in _fit(net, data, seeds, recipe, device):
+        for done in _fit(net, data, seeds, schedule, device):
             progress.advance(done)
             if done in marks:
                 logits = predict(net, test[0], len(seeds), device)
@@ -89,15 +89,15 @@ def train(
 
 
 def _fit(
-    net: nn.Module, data: tuple[Tensor, Tensor], seeds: Sequence[int], recipe: Schedule, device: str
+    net: nn.Module, data: tuple[Tensor, Tensor], seeds: Sequence[int], schedule: Schedule, device: str
 ) -> Iterator[int]:
     """The steps; yields how many are done."""
     pixels, labels = data
-    batch = min(recipe.batch, len(pixels))
-    optimiser = torch.optim.AdamW(net.parameters(), lr=recipe.rate, weight_decay=recipe.decay, fused=True)
-    for step, rows in enumerate(batches(len(pixels), batch, seeds, recipe.steps)):
+    batch = min(schedule.batch, len(pixels))
+    optimiser = torch.optim.AdamW(net.parameters(), lr=schedule.rate, weight_decay=schedule.decay, fused=True)
+    for step, rows in enumerate(batches(len(pixels), batch, seeds, schedule.steps)):
         for group in optimiser.param_groups:
-            group["lr"] = recipe.rate * cycle((step + 1) / (recipe.steps + 1))
+            group["lr"] = schedule.rate * cycle((step + 1) / (schedule.steps + 1))
         rows = rows.to(device, non_blocking=True)
         net.train()
         with _autocast(device):

@@ -50,7 +50,7 @@ def utility(
     protocol: str = "fixed",
     device: str = "cpu",
     groups: np.ndarray | None = None,
-    recipes: Mapping[str, Any] | None = None,
+    schedules: Mapping[str, Any] | None = None,
     progress: Silent | None = None,
     keep: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def utility(
             classes=len(classes),
             seeds=range(seeds),
             device=device,
-            recipe=(recipes or {}).get(name),
+            schedule=(schedules or {}).get(name),
             progress=progress,
         )
         rows[name] = describe(trained.logits, trained.accuracies, test_labels, classes, protocol, groups)

@@ -74,7 +74,7 @@ def publish_accuracy(
     seed: int = 0,
     device: str = "auto",
     progress: Silent | None = None,
-    recipe: Any = None,
+    schedule: Any = None,
 ) -> dict[str, Any]:
     """Spend `epsilon` of the test set's budget on the accuracy of a CNN trained on the release; write a new folder.
 
@@ -89,7 +89,7 @@ def publish_accuracy(
         plan = plan_accuracy(box.spec, budget, release_folder, seed)
         numbers = class_numbers(box.spec, release.images)
         matched(np.empty((0, *box.spec.shape), np.uint8), release.images, box.spec)
-        net = _train(release.images, seed, run.device, recipe, progress or Silent())
+        net = _train(release.images, seed, run.device, schedule, progress or Silent())
         task = Publication(plan, _query(net, numbers, release.images), release.statement, place)
         accuracy = carry_out(task, box, run, ledger=ledger)
     return accuracy.facts | {"out": str(place)}
@@ -107,7 +107,7 @@ def plan_accuracy(spec: DataSpec, budget: Budget, folder: str | Path, seed: int)
     return replace(plan, warnings=plan.large_delta())
 
 
-def _train(images: Images, seed: int, device: str, recipe: Any, progress: Silent) -> nn.Module:
+def _train(images: Images, seed: int, device: str, schedule: Any, progress: Silent) -> nn.Module:
     """The CNN on synthetic images alone; a few of them stand in for test images, whose accuracy nobody asks for."""
     trained = stacked.train(
         "cnn",
@@ -118,7 +118,7 @@ def _train(images: Images, seed: int, device: str, recipe: Any, progress: Silent
         classes=len(images.classes),
         seeds=[seed],
         device=device,
-        recipe=recipe,
+        schedule=schedule,
         looks=1,
         progress=progress,
     )

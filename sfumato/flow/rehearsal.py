@@ -78,10 +78,10 @@ class Stage:
         """Whether every crossing was tried, but for those that are asked for after learning."""
         return all(used or name in self._later for name, used in self.odometer.used.items())
 
-    def hold(self, recipe: Any, parts: int) -> Any:
+    def hold(self, model: Any, parts: int) -> Any:
         """As a barrier does, for as many parts as are worked on at once; on a CPU that would take minutes."""
-        some = PARTS if self._device == "cpu" else recipe.block(parts, self._device)
-        return self._real.hold(recipe, max(1, min(parts, some)))
+        some = PARTS if self._device == "cpu" else model.block(parts, self._device)
+        return self._real.hold(model, max(1, min(parts, some)))
 
     def train(self, held: Any, *public: Any) -> None:
         """As a barrier does, but no long warm-up: a second update shows nothing that the first did not."""

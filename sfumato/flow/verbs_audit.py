@@ -141,7 +141,7 @@ def check_publish(
                 device="cpu",
                 relation=str(budget.relation),
                 ledger=place / "ledger",
-                recipe=Schedule(steps=2),
+                schedule=Schedule(steps=2),
                 progress=run.progress,
             )
             return {key: value for key, value in facts.items() if key != "out"}

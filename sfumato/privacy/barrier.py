@@ -33,7 +33,7 @@ class Behind(Protocol):
     def release(self, name: str, query: Query, *public: Any) -> Tensor:
         """The noisy answer."""
 
-    def hold(self, recipe: TeacherModel, parts: int) -> PartitionHandle:
+    def hold(self, model: TeacherModel, parts: int) -> PartitionHandle:
         """A handle on parts."""
 
     def train(self, held: PartitionHandle, *public: Any) -> None:
@@ -83,9 +83,9 @@ class Barrier:
         """The noisy answer to `query`, in float64. Charged before a record is read."""
         return _BEHIND[self].release(name, query, *public)
 
-    def hold(self, recipe: TeacherModel, parts: int) -> PartitionHandle:
-        """Split the data into `parts` by a secret hash, each with a private state made by a public recipe."""
-        return _BEHIND[self].hold(recipe, parts)
+    def hold(self, model: TeacherModel, parts: int) -> PartitionHandle:
+        """Split the data into `parts` by a secret hash, each with a private state made by a public model."""
+        return _BEHIND[self].hold(model, parts)
 
     def train(self, held: PartitionHandle, *public: Any) -> None:
         """One update of every held part, on its own records. Returns nothing, and costs nothing."""

@@ -136,13 +136,13 @@ class Inside:
             taking_part = self.ranks.same(taking_part)
         return parts.total(query, use, taking_part, public)
 
-    def hold(self, recipe: TeacherModel, parts: int) -> PartitionHandle:
-        """Split the data into `parts` by a secret hash, each with a private state made by a public recipe."""
+    def hold(self, model: TeacherModel, parts: int) -> PartitionHandle:
+        """Split the data into `parts` by a secret hash, each with a private state made by a public model."""
         key = self.ranks.same(torch.frombuffer(bytearray(self.noise.take(32)), dtype=torch.uint8))
         relation = self.odometer.plan.budget.relation
         sums = self.sums
         made = Partitions(
-            recipe, parts, sums.data, self.spec, relation, bytes(key.tolist()), sums.device, self.ranks.owns
+            model, parts, sums.data, self.spec, relation, bytes(key.tolist()), sums.device, self.ranks.owns
         )
         return hide(made)
 

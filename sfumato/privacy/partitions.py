@@ -1,4 +1,4 @@
-"""Parts of the data with a private state of their own (teachers, critics), built inside from a public recipe.
+"""Parts of the data with a private state of their own (teachers, critics), built inside from a public model.
 
 A unit lies in exactly one part, by a keyed hash of its identity, and a part sees nobody else's records: so one unit
 changes one part's terms, whatever the state has become. Nothing about a part is returned; a `PartitionSum` asks all
@@ -86,7 +86,7 @@ class Partitions:
 
     def __init__(
         self,
-        recipe: TeacherModel,
+        model: TeacherModel,
         parts: int,
         data: Records | None,
         spec: DataSpec,
@@ -95,7 +95,7 @@ class Partitions:
         device: str,
         mine: Callable[[int], bool] = lambda block: True,
     ) -> None:
-        self._recipe = recipe
+        self._model = model
         self.parts = parts
         self._spec = spec
         self._device = device
@@ -103,7 +103,7 @@ class Partitions:
         self._data = data
         self._relation = relation
         self._updates = 0
-        self._open(key, recipe.block(parts, device))
+        self._open(key, model.block(parts, device))
 
     def _open(self, key: bytes, block: int) -> None:
         self._key = key
@@ -113,7 +113,7 @@ class Partitions:
         counts = [min(self._block, self.parts - first) for first in range(0, self.parts, self._block)]
         mine = [b for b in range(len(counts)) if self._mine(b)] if self._data is not None else []
         self._shelf = BlockStore(
-            lambda b: self._recipe.make(counts[b], self._random("init", b, "cpu"), self._device),
+            lambda b: self._model.make(counts[b], self._random("init", b, "cpu"), self._device),
             {b: counts[b] for b in mine},
             self._device,
         )
@@ -147,11 +147,11 @@ class Partitions:
         first = block * self._block
         last = min((block + 1) * self._block, self.parts)
         sizes = np.diff(self._starts)[first:last, None]
-        steps = self._updates * self._recipe.teacher_batch + np.arange(self._recipe.teacher_batch)
+        steps = self._updates * self._model.teacher_batch + np.arange(self._model.teacher_batch)
         rows = (self._starts[first:last, None] + steps % np.maximum(sizes, 1)).ravel()
-        rows = np.where(np.repeat(sizes > 0, self._recipe.teacher_batch, 1).ravel(), rows, 0)
+        rows = np.where(np.repeat(sizes > 0, self._model.teacher_batch, 1).ravel(), rows, 0)
         images, labels = self._read(rows)
-        blank = torch.from_numpy(np.repeat(sizes == 0, self._recipe.teacher_batch, 1)).to(self._device)
+        blank = torch.from_numpy(np.repeat(sizes == 0, self._model.teacher_batch, 1)).to(self._device)
         images = images.view(len(sizes), -1, *self._spec.shape).masked_fill_(blank[..., None, None, None], 0)
         return images, labels.view(len(sizes), -1).masked_fill_(blank, 0)
 

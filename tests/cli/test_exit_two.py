@@ -79,7 +79,7 @@ def places(made, tmp_path, monkeypatch) -> Places:
     """With a ledger that grants much, in a folder of its own; whatever ends with status 2 must leave it alone."""
     monkeypatch.chdir(tmp_path)
     short = Schedule(2, 8, 1e-3)
-    publish = lambda *given, **more: publish_accuracy(*given, **more, recipe=short)  # noqa: E731
+    publish = lambda *given, **more: publish_accuracy(*given, **more, schedule=short)  # noqa: E731
     monkeypatch.setattr(api, "publish_accuracy", publish, raising=False)
     shutil.copy(made.granted, os.environ["SFUMATO_LEDGER"])
     return made

@@ -74,7 +74,7 @@ def quick(places, tmp_path):
             "classifiers": ["mlp"],
             "metrics": ["utility"],
             "seeds": 2,
-            "recipes": QUICK,
+            "schedules": QUICK,
             "out": tmp_path / "out",
         } | options
         return evaluate(release, data, device="cpu", **given)
@@ -140,7 +140,7 @@ def test_public_data_are_free(tmp_path):
         classifiers=["logreg"],
         metrics=["utility"],
         seeds=1,
-        recipes={"logreg": Schedule(steps=2, batch=8)},
+        schedules={"logreg": Schedule(steps=2, batch=8)},
         device="cpu",
     )
     assert not made.touches_private and made.accesses == 0 and not counts_path().exists()
@@ -267,14 +267,14 @@ def test_the_reference_learns_the_rough_look_of_the_classes():
 def test_a_published_accuracy_is_charged_and_near_the_truth(places, tmp_path):
     release, data = places
     before = prints(release)
-    made = publish_accuracy(release, data, 50.0, tmp_path / "accuracy", recipe=QUICK["cnn"], device="cpu")
+    made = publish_accuracy(release, data, 50.0, tmp_path / "accuracy", schedule=QUICK["cnn"], device="cpu")
     plain = evaluate(
         release,
         data,
         classifiers=["cnn"],
         metrics=["utility"],
         seeds=1,
-        recipes=QUICK,
+        schedules=QUICK,
         device="cpu",
         out=tmp_path / "out",
     )
@@ -294,9 +294,9 @@ def test_a_published_accuracy_is_charged_and_near_the_truth(places, tmp_path):
 
 def test_a_spent_budget_refuses_a_second_accuracy(places, tmp_path):
     release, data = places
-    publish_accuracy(release, data, 1.0, tmp_path / "one", recipe=QUICK["cnn"], device="cpu")
+    publish_accuracy(release, data, 1.0, tmp_path / "one", schedule=QUICK["cnn"], device="cpu")
     with pytest.raises(OverBudget):
-        publish_accuracy(release, data, 1.0, tmp_path / "two", recipe=QUICK["cnn"], device="cpu")
+        publish_accuracy(release, data, 1.0, tmp_path / "two", schedule=QUICK["cnn"], device="cpu")
     assert not (tmp_path / "two").exists() and not list(runs_folder().iterdir())
 
 
@@ -314,9 +314,9 @@ def command(monkeypatch):
     """The command line, with short schedules."""
     from sfumato.cli import run
 
-    monkeypatch.setattr(api, "evaluate", lambda *a, **k: evaluate(*a, **k, recipes=QUICK), raising=False)
+    monkeypatch.setattr(api, "evaluate", lambda *a, **k: evaluate(*a, **k, schedules=QUICK), raising=False)
     monkeypatch.setattr(
-        api, "publish_accuracy", lambda *a, **k: publish_accuracy(*a, **k, recipe=QUICK["cnn"]), raising=False
+        api, "publish_accuracy", lambda *a, **k: publish_accuracy(*a, **k, schedule=QUICK["cnn"]), raising=False
     )
     return lambda *argv: run(["evaluate", *argv])
 
@@ -368,7 +368,7 @@ def test_a_person_votes_once(places, tmp_path):
 
     images, labels = bars(60, 2)
     with load((images, labels, np.repeat([f"p{i}" for i in range(12)], 5))) as box:
-        made = publish_accuracy(places[0], None, 80.0, tmp_path / "one", test=box, recipe=QUICK["cnn"], device="cpu")
+        made = publish_accuracy(places[0], None, 80.0, tmp_path / "one", test=box, schedule=QUICK["cnn"], device="cpu")
     assert made["unit"] == "person" and made["test_units"] == 12
     assert abs(sum(made["counts"].values()) - 12) < 12 * made["sigma"] + 1e-9  # 60 votes would be far off
     assert made["sigma"] < 1

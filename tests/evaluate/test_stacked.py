@@ -26,9 +26,9 @@ def toy(n=400, classes=3, seed=0, size=8):
 @pytest.mark.parametrize("name", ["cnn", "mlp", "logreg", "resnet", "wrn", "resnext"])
 def test_stacked_equals_a_loop_over_seeds(name):
     x, y = toy(96)
-    recipe = Schedule(steps=4, batch=16, rate=1e-3)
-    together = train(name, x, y, x[:20], y[:20], classes=3, seeds=[3, 8], recipe=recipe, looks=2)
-    apart = [train(name, x, y, x[:20], y[:20], classes=3, seeds=[s], recipe=recipe, looks=2) for s in (3, 8)]
+    schedule = Schedule(steps=4, batch=16, rate=1e-3)
+    together = train(name, x, y, x[:20], y[:20], classes=3, seeds=[3, 8], schedule=schedule, looks=2)
+    apart = [train(name, x, y, x[:20], y[:20], classes=3, seeds=[s], schedule=schedule, looks=2) for s in (3, 8)]
     assert together.logits.shape == (2, 20, 3) and together.accuracies.shape == (2, 2)
     assert np.abs(together.logits - np.concatenate([one.logits for one in apart])).max() < 1e-4
     assert np.abs(together.logits[0] - together.logits[1]).max() > 1e-2  # the seeds do differ
@@ -38,8 +38,8 @@ def test_stacked_equals_a_loop_over_seeds(name):
 def test_a_separable_toy_is_learnt(name):
     x, y = toy()
     test_x, test_y = toy(100, seed=1)
-    recipe = SHORT if name in ("cnn", "mlp", "logreg") else Schedule(steps=45, batch=32, rate=5e-3)
-    made = train(name, x, y, test_x, test_y, classes=3, seeds=[0, 1], recipe=recipe, looks=1)
+    schedule = SHORT if name in ("cnn", "mlp", "logreg") else Schedule(steps=45, batch=32, rate=5e-3)
+    made = train(name, x, y, test_x, test_y, classes=3, seeds=[0, 1], schedule=schedule, looks=1)
     assert made.accuracies[:, -1].min() > 0.95
     assert np.array_equal((made.logits.argmax(-1) == test_y).mean(1), made.accuracies[:, -1])
 
@@ -71,9 +71,9 @@ def test_noise_gives_chance():
     random = np.random.default_rng(0)
     x, y = random.integers(0, 256, (600, 1, 8, 8), dtype=np.uint8), random.integers(0, 3, 600)
     test_x, test_y = toy(600, seed=1)
-    made = train("mlp", x, y, test_x, test_y, classes=3, seeds=[0, 1, 2], recipe=SHORT)
+    made = train("mlp", x, y, test_x, test_y, classes=3, seeds=[0, 1, 2], schedule=SHORT)
     unseen = random.integers(0, 256, (3000, 1, 8, 8), dtype=np.uint8), random.integers(0, 3, 3000)
-    again = train("mlp", x, y, *unseen, classes=3, seeds=[0, 1, 2], recipe=SHORT)
+    again = train("mlp", x, y, *unseen, classes=3, seeds=[0, 1, 2], schedule=SHORT)
     assert made.accuracies[:, -1].max() < 0.7
     assert abs(again.accuracies[:, -1].mean() - 1 / 3) < 0.05
 
@@ -86,13 +86,13 @@ def test_every_seed_sees_every_image_once_a_round():
 
 def test_steps_do_not_grow_with_the_data_and_are_shown():
     shown, (x, y) = Recorder(), toy(500)
-    train("logreg", x, y, x[:10], y[:10], classes=3, seeds=[0], recipe=Schedule(steps=5, batch=8), progress=shown)
+    train("logreg", x, y, x[:10], y[:10], classes=3, seeds=[0], schedule=Schedule(steps=5, batch=8), progress=shown)
     assert shown.lines[0] == ("start", "logreg", 5) and shown.lines[-1][:2] == ("advance", 5)
 
 
 def test_fewer_images_than_a_batch_will_do():
     x, y = toy(20)
-    made = train("cnn", x, y, x, y, classes=3, seeds=[0], recipe=Schedule(steps=4, batch=64), looks=2)
+    made = train("cnn", x, y, x, y, classes=3, seeds=[0], schedule=Schedule(steps=4, batch=64), looks=2)
     assert made.accuracies.shape == (1, 2)
 
 

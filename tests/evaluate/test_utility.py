@@ -122,7 +122,7 @@ def test_the_whole_with_a_constant_number_of_steps():
         classes=["a", "b", "c"],
         classifiers=["mlp", "forest"],
         seeds=2,
-        recipes={"mlp": Schedule(steps=60, batch=24)},
+        schedules={"mlp": Schedule(steps=60, batch=24)},
         keep=kept,
     )
     assert made["classifiers"]["mlp"]["accuracy"].mean > 0.95 and made["classifiers"]["forest"]["accuracy"].mean == 1

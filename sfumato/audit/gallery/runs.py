@@ -79,7 +79,7 @@ def by_place(bug: bool) -> Method:
 
 @dataclass(frozen=True)
 class _Visited:
-    """A recipe of critics, two in a block; `shared` ones find the moments that the last visitor left."""
+    """A model of critics, two in a block; `shared` ones find the moments that the last visitor left."""
 
     critics: Critics
     shared: bool
@@ -99,23 +99,23 @@ class _Visited:
 class _Visitor:
     """A block that comes to the device and leaves it: all of its state goes with it, or its weights alone."""
 
-    def __init__(self, recipe: _Visited, team: Stacked) -> None:
-        self._recipe = recipe
+    def __init__(self, model: _Visited, team: Stacked) -> None:
+        self._model = model
         self.team = team
 
     def update(self, images: Tensor, labels: Tensor, *public: Any) -> None:
         self.team.update(images, labels, *public)
-        self._recipe.left.update(self._moments())
+        self._model.left.update(self._moments())
 
     def _moments(self) -> dict[str, Tensor]:
         return {n: t for n, t in self.team.state_dict().items() if not n.startswith("weights.")}
 
     def state_dict(self) -> dict[str, Tensor]:
         state = self.team.state_dict()
-        return {n: t for n, t in state.items() if n.startswith("weights.")} if self._recipe.shared else state
+        return {n: t for n, t in state.items() if n.startswith("weights.")} if self._model.shared else state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self.team.load_state_dict((self._moments() | self._recipe.left if self._recipe.shared else {}) | dict(state))
+        self.team.load_state_dict((self._moments() | self._model.left if self._model.shared else {}) | dict(state))
 
 
 def visitors(bug: bool) -> Method:

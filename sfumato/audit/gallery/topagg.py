@@ -35,7 +35,7 @@ Vote = Callable[[Tensor, torch.Generator], Tensor]
 
 
 class Bare:
-    """The recipe of teachers without a state, whose gradients are handed to them."""
+    """The model of teachers without a state, whose gradients are handed to them."""
 
     teacher_batch = 1
 

@@ -151,7 +151,7 @@ def sliced(bug: bool) -> Subject:
 
 @dataclass(frozen=True)
 class _Slots:
-    """A recipe of critics that take turns on one slot, or have one each."""
+    """A model of critics that take turns on one slot, or have one each."""
 
     critics: Critics
     shared: bool
@@ -170,10 +170,10 @@ class _Slots:
 class _Turns:
     """As the official code does it: the weights of each teacher are put into a slot and back; Adam's moments stay."""
 
-    def __init__(self, recipe: _Slots, count: int, random: torch.Generator) -> None:
-        self.team = recipe.critics.make(count, random)
-        slots = [recipe.critics.make(1, random) for _ in range(1 if recipe.shared else count)]
-        self._slots = slots * count if recipe.shared else slots
+    def __init__(self, model: _Slots, count: int, random: torch.Generator) -> None:
+        self.team = model.critics.make(count, random)
+        slots = [model.critics.make(1, random) for _ in range(1 if model.shared else count)]
+        self._slots = slots * count if model.shared else slots
 
     def update(self, images: Tensor, labels: Tensor, *public: Any) -> None:
         for i, slot in enumerate(self._slots):
@@ -192,11 +192,11 @@ class _Turns:
 
 def shared_optimiser(bug: bool) -> Subject:
     """Real critics; the moments of one teacher's optimiser are handed to the next."""
-    recipe = _Slots(Critics(SPEC.shape, len(SPEC.classes), width=2, hidden=4, teacher_batch=2), shared=bug)
+    model = _Slots(Critics(SPEC.shape, len(SPEC.classes), width=2, hidden=4, teacher_batch=2), shared=bug)
     public = torch.linspace(0, 1, 3 * 64).view(3, *SPEC.shape), torch.tensor([0, 1, 0])
 
     def states(made: Made) -> list[NDArray[np.uint8]]:
-        parts = Partitions(recipe, 6, made.records(), SPEC, Relation.REPLACE_ONE, KEY, "cpu")
+        parts = Partitions(model, 6, made.records(), SPEC, Relation.REPLACE_ONE, KEY, "cpu")
         for _ in range(3):
             parts.train(*public)
         query = PartitionSum(

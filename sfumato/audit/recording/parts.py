@@ -109,7 +109,7 @@ class Blind:
         self._crossing = plan.crossings[asked.name]
         self._device = asked.device
         self.barrier = Barrier(None, few(plan.data), Odometer(opened(plan)), device=asked.device)
-        self._query = replace(asked.query, held=self.barrier.hold(asked.before[0].recipe, asked.before[0].parts))
+        self._query = replace(asked.query, held=self.barrier.hold(asked.before[0].model, asked.before[0].parts))
 
     def release(self, nothing: None) -> Array:
         """Nothing but noise."""

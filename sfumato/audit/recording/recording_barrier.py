@@ -232,7 +232,7 @@ class Opened:
     """Parts as a method asked for them."""
 
     held: PartitionHandle
-    recipe: TeacherModel
+    model: TeacherModel
     parts: int
 
 
@@ -304,10 +304,10 @@ class RecordingBarrier:
         """The crossings, in order."""
         return [action for action in self.log if isinstance(action, Asked)]
 
-    def hold(self, recipe: TeacherModel, parts: int) -> PartitionHandle:
+    def hold(self, model: TeacherModel, parts: int) -> PartitionHandle:
         """As the real one does."""
-        held = self._real.hold(recipe, parts)
-        self.log.append(Opened(held, recipe, parts))
+        held = self._real.hold(model, parts)
+        self.log.append(Opened(held, model, parts))
         return held
 
     def train(self, held: PartitionHandle, *public: Any) -> None:

@@ -65,7 +65,7 @@ class Replay:
 
     def parts(self, data: Records, relation: Relation) -> Partitions:
         """Fresh parts around some records."""
-        return Partitions(self.opened.recipe, self.opened.parts, data, self.plan.data, relation, KEY, self.asked.device)
+        return Partitions(self.opened.model, self.opened.parts, data, self.plan.data, relation, KEY, self.asked.device)
 
     def total(self, placed: Placed) -> Array:
         """The exact answer."""

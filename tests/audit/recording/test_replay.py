@@ -34,7 +34,7 @@ def test_a_replay_on_the_same_records_and_key_ends_in_the_same_state(recorded):
     last = seen.barrier.asked[-1]
     real, replay = inside(last.query.held), Replay(last, plan)
     replay.parts = lambda data, relation: type(real)(  # the secret key in place of the fixed one
-        last.before[0].recipe, real.parts, data, SPEC, relation, real._key, "cpu"
+        last.before[0].model, real.parts, data, SPEC, relation, real._key, "cpu"
     )
     parts = replay.parts(MADE.records(), Relation.ADD_REMOVE)
     replay._again(parts)
