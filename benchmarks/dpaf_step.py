@@ -15,14 +15,11 @@ from typing import Any
 import torch
 
 from sfumato import Run
-from sfumato.engine.adversarial import Players, Turns
-from sfumato.engine.generator_dpsgd import seeded
 from sfumato.engine.gradients.clipping import Flat
 from sfumato.engine.gradients.per_example import per_example
 from sfumato.engine.gradients.topk import Largest
 from sfumato.methods.gan.dpaf.aggregation import along
-from sfumato.methods.gan.dpaf.forward_phase import GAME, DPAFStep
-from sfumato.methods.gan.dpaf.generator import MirrorGenerator
+from sfumato.methods.gan.dpaf.dpaf import CONV2, DPAF, DPAFStep
 from sfumato.recipes import find
 
 CLIPS = {"all": Flat(1.0), "the largest": Largest(1.0, 0.9)}
@@ -32,16 +29,9 @@ def made(recipe: str, run: Run) -> DPAFStep:
     """The game of a recipe at its full size."""
     found = find(recipe)
     method = found.make()
+    assert isinstance(method, DPAF)
     spec = found.spec()
-    sizes = method.sizes(spec)
-    rules = method.rules(sizes, spec, None, 1.0)
-    net = seeded(
-        run, lambda: MirrorGenerator(spec.shape, spec.classes, method.latent, method.width, sizes.layout.depth)
-    )
-    critic = seeded(run, lambda: method._critic(spec, sizes.layout, rules))
-    return DPAFStep(
-        Players(net, critic, Turns(1), learning_rate=1e-4, critic_learning_rate=1e-4, ema_decay=0.99), rules
-    )
+    return DPAFStep(method, method.config(spec), method.players(spec, run, None), noise=1.0)
 
 
 def seconds(act: Callable[[], Any], times: int, device: str) -> float:
@@ -65,17 +55,17 @@ def main() -> None:
     given = ask.parse_args()
     torch.set_num_threads(1)
     run = Run()
-    turn = made(given.recipe, run)
+    step = made(given.recipe, run)
     spec = find(given.recipe).spec()
-    lower = turn.critic.lower
+    lower = step.critic.lower
     n = given.records
     images = torch.rand(n, *spec.shape, device=run.device)
     labels = torch.arange(n, device=run.device) % len(spec.classes)
-    slope = torch.randn(len(turn.rules.shares), *lower.shape, device=run.device)
+    slope = torch.randn(len(step.critic.shares), *lower.shape, device=run.device)
     parts: dict[str, Callable[[], Any]] = {
-        "terms of a sum": lambda: turn.sums.rows(images, labels),
-        "fakes": lambda: turn.players.fakes(n, run, 0),
-        "step of the generator": lambda: turn.players.move(GAME, n, run, 0),
+        "terms of a sum": lambda: step.sums.rows(images, labels),
+        "fakes": lambda: step.players.fakes(n, run, 0),
+        "step of the generator": lambda: step.generator_step(run, 0),
     }
     for name, clip in CLIPS.items():
         query = per_example(lower, along(), clip)
@@ -86,7 +76,7 @@ def main() -> None:
             {
                 "recipe": given.recipe,
                 "records": n,
-                "weights of conv2*": turn.second.query.shape[0],
+                "weights of conv2*": step.lower[CONV2].query.shape[0],
                 "device": run.device,
                 "seconds": took,
             },

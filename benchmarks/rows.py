@@ -44,7 +44,7 @@ SPECS = {
 }
 SIZES = {"28 pixels": (160, 1120), "64 pixels": (160,)}  # places of a page
 OTHERS = (96, 128, 192)  # rows of pages of other sizes
-SHORT = {"steps": 40, "warm": 0, "embedding_share": 0.0, "public_steps": 0, "inner": 1, "first": 1, "conv1": "private"}
+SHORT = {"steps": 40, "embedding_share": 0.0, "public_steps": 0, "inner": 1, "first": 1, "conv1": "private"}
 STEPS = {"dpdm": "dpdm-ours-mnist-10", "dpgan": "dpgan-revised-mnist-10"}
 
 
@@ -196,7 +196,7 @@ def step_time(name: str, device: str, steps: int) -> float:
     images = random.integers(0, 256, (60_000, 1, 28, 28), dtype=np.uint8)
     box = load((images, random.integers(0, 10, 60_000)))
     settings = dict(recipe.settings) | {"steps": steps}
-    settings |= {k: v for k, v in {"embedding_share": 0.0, "public_steps": 0, "warm": 0}.items() if k in settings}
+    settings |= {k: v for k, v in {"embedding_share": 0.0, "public_steps": 0}.items() if k in settings}
     method = find(name)(**settings)
     plan = method.plan(box.spec, Budget(10.0))
     clock = Clock(device)

@@ -436,7 +436,7 @@ def _rebuilt(
 
 # Verbs that live in packages of their own, imported when they are first asked for.
 _ELSEWHERE = {
-    "as_printed": ("sfumato.methods.gan.dpaf.unsound", "as_printed"),
+    "as_printed": ("sfumato.flow.printed", "as_printed"),
     "audit_gallery": ("sfumato.audit.gallery", "run"),
     "audit_method": ("sfumato.audit", "check"),
     "audit_release": ("sfumato.audit.games.attack", "attack"),

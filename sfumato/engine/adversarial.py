@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 
 LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
-Labelled = tuple[Tensor, Tensor]
-Also = Callable[[Tensor, Tensor], Tensor]  # images and labels -> one number
+Labelled = tuple[Tensor, Tensor]  # images and labels
+Penalty = Callable[[Tensor, Tensor], Tensor]  # images and labels -> one number
+Critic = TypeVar("Critic", bound=nn.Module)
 
 
 class Turns:
-    """When the generator moves: after `count` critic steps.
+    """When the generator has a step: after `count` critic steps.
 
     With `least` the count grows (Bie, Kamath and Zhang 2023): when the moving average of the critic's accuracy on fakes
-    has fallen to it, and `grace` moves were made since, the count becomes the next number of the ladder. Critic and
-    fakes are made of released values alone, so that the rule is public.
+    has fallen to it, and the generator had `grace` steps since, the count becomes the next number of the ladder. Critic
+    and fakes are made of released values alone, so that the rule is public.
 
     >>> turns = Turns(1, least=0.7, grace=2)
     >>> for accuracy in (0.9, 0.6, 0.6):
@@ -44,7 +45,8 @@ class Turns:
         self.least = least
         self.grace = grace
         self.decay = decay
-        self.since = self.moves = 0
+        self.since = 0
+        self.moves = 0
         self.accuracy = math.nan
 
     def due(self) -> bool:
@@ -53,7 +55,7 @@ class Turns:
         return self.since >= self.count
 
     def moved(self, accuracy: float) -> None:
-        """Count one move, before which the critic told this share of fakes from real images."""
+        """Count one generator step, before which the critic told this share of fakes from real images."""
         self.since = 0
         self.moves = self.moves + 1
         first = math.isnan(self.accuracy)
@@ -77,13 +79,13 @@ class Turns:
         self.accuracy = math.nan if state["accuracy"] is None else float(state["accuracy"])
 
 
-class Players:
+class Players(Generic[Critic]):
     """Generator and critic with their optimisers, the generator's average, and whose turn it is."""
 
     def __init__(
         self,
         net: Generator,
-        critic: nn.Module,
+        critic: Critic,
         turns: Turns,
         *,
         learning_rate: float,
@@ -92,10 +94,10 @@ class Players:
         betas: tuple[float, float] = (0.5, 0.999),
     ) -> None:
         self.net = net.train()
-        self.critic = critic.train()
+        self.critic: Critic = critic.train()
         self.turns = turns
-        self.mover = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=betas)
-        self.judge = torch.optim.Adam(critic.parameters(), lr=critic_learning_rate, betas=betas)
+        self.optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=betas)
+        self.critic_optimiser = torch.optim.Adam(critic.parameters(), lr=critic_learning_rate, betas=betas)
         self.ema = EMA(net, ema_decay) if ema_decay else None
 
     @torch.no_grad()
@@ -105,28 +107,30 @@ class Players:
         with repeatable():
             return self.net(z, labels), labels
 
-    def sharpen(self, gradient: Tensor, weight_clip: float = 0.0) -> None:
-        """One step of the critic."""
+    def critic_step(self, gradient: Tensor, weight_clip: float = 0.0) -> None:
+        """One step of the critic on a gradient that is public."""
         assign(self.critic, gradient)
-        self.judge.step()
+        self.critic_optimiser.step()
         if weight_clip:
             with torch.no_grad():
                 for p in self.critic.parameters():
                     p.clamp_(-weight_clip, weight_clip)
 
-    def move(self, objective: Objective, count: int, run: Run, step: int, also: Also | None = None) -> None:
-        """One step of the generator, which may have something else to pay for its images."""
+    def generator_step(
+        self, objective: Objective, count: int, run: Run, step: int, penalty: Penalty | None = None
+    ) -> None:
+        """One step of the generator, which may pay a penalty for its images besides."""
         z, labels = latents_and_labels(self.net, count, run, 2 * step + 1)
-        self.mover.zero_grad(set_to_none=True)
+        self.optimiser.zero_grad(set_to_none=True)
         with repeatable():
             images = self.net(z, labels)
-            out = self.critic(images, labels)
-            pays = objective.lure(out, labels).mean() + (also(images, labels) if also else 0)
-            pays.backward(inputs=list(self.net.parameters()))
-        self.mover.step()
+            scores = self.critic(images, labels)
+            loss = objective.lure(scores, labels).mean() + (penalty(images, labels) if penalty else 0)
+            torch.autograd.backward(loss, inputs=list(self.net.parameters()))
+        self.optimiser.step()
         if self.ema:
             self.ema.update(self.net)
-        self.turns.moved(float((out[:, 0] < 0).double().mean()) if self.turns.least else math.nan)
+        self.turns.moved(float((scores[:, 0] < 0).double().mean()) if self.turns.least else math.nan)
 
     def finished(self, random: torch.Generator) -> Generator:
         """A copy of the generator with the averaged weights, settled, in eval mode."""
@@ -147,5 +151,14 @@ class Players:
             part.load_state_dict(state[name])
 
     def _parts(self) -> dict[str, Any]:
-        parts = {"net": self.net, "critic": self.critic, "turns": self.turns, "mover": self.mover, "judge": self.judge}
-        return parts | ({"ema": self.ema} if self.ema else {})
+        names = ("net", "critic", "turns", "optimiser", "critic_optimiser", *(["ema"] if self.ema else []))
+        return {name: getattr(self, name) for name in names}
+
+
+def public_batch(known: Labelled, count: int, classes: int, random: torch.Generator, device: str) -> Labelled:
+    """Some of the public images (uint8), as floats; where their classes are others they get labels by chance."""
+    pixels, labels = known
+    places = torch.randint(len(pixels), (count,), generator=random)
+    chance = torch.randint(classes, (count,), generator=random)
+    labels = labels[places].where(labels[places] >= 0, chance)
+    return pixels[places].to(device).float().div(255), labels.to(device)

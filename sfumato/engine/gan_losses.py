@@ -71,8 +71,8 @@ def real_loss(objective: Objective, penalty: float = 0.0) -> Loss:
     """loss(critic, images, labels, fakes, key): of real records, each with its own penalty."""
 
     def loss(critic: nn.Module, images: Tensor, labels: Tensor, fakes: Tensor, key: Tensor) -> Tensor:
-        found = objective.real(critic(images, labels), labels)
-        return found + penalty * steepness(critic, images, labels, fakes, key) if penalty else found
+        losses = objective.real(critic(images, labels), labels)
+        return losses + penalty * steepness(critic, images, labels, fakes, key) if penalty else losses
 
     return loss
 
@@ -87,7 +87,7 @@ def steepness(critic: nn.Module, images: Tensor, labels: Tensor, fakes: Tensor, 
     at, share = partner(images, len(fakes), key)
     share = share.to(images)[:, None, None, None]
     between = share * images + (1 - share) * fakes.to(images)[at]
-    slope = torch.func.grad(lambda x: _score(critic(x, labels)).sum())(between)
+    slope: Tensor = torch.func.grad(lambda x: _score(critic(x, labels)).sum())(between)
     return ((slope.flatten(1).square().sum(1) + TINY).sqrt() - 1).square()
 
 

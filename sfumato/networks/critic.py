@@ -76,10 +76,10 @@ def halvings(side: tuple[int, int]) -> list[tuple[int, int]]:
     >>> halvings((28, 28))
     [(28, 28), (14, 14), (7, 7), (4, 4)]
     """
-    found = [side]
-    while len(found) < 3 or max(found[-1]) > SMALL:
-        found.append((-(-found[-1][0] // 2), -(-found[-1][1] // 2)))
-    return found
+    sides = [side]
+    while len(sides) < 3 or max(sides[-1]) > SMALL:
+        sides.append((-(-sides[-1][0] // 2), -(-sides[-1][1] // 2)))
+    return sides
 
 
 def halving(inputs: int, outputs: int, side: tuple[int, int]) -> nn.Conv2d:

@@ -125,8 +125,8 @@ def others() -> Iterator[Recipe]:
     """Tables IX and XI to XIII: mu, public images, compression, tempered sigmoids."""
     for mu, found in ((2, 0.775), (4, 0.688), (10, 0.772), (20, 0.773)):
         yield _changed("IX", f"mu-{mu}", {"mu": mu}, found)
-    yield _changed("XI", "trans-d", {"warm": 2000}, 0.819)
-    yield _changed("XI", "trans-gd", {"warm": 2000, "warm_generator": True}, 0.820)
+    yield _changed("XI", "trans-d", {"public_steps": 2000}, 0.819)
+    yield _changed("XI", "trans-gd", {"public_steps": 2000, "public_generator": True}, 0.820)
     yield _changed("XII", "no-compression", {"keep": 1.0}, 0.725)
     yield _changed("XII", "topagg", {"keep": TOPAGG, "signs": True}, 0.549)
     yield _changed("XIII", "tanh", {"activation": "tanh"}, 0.802)

@@ -47,7 +47,7 @@ FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
         "clipped too, and nothing rests on the weights.",
     ),
     "zhang": (
-        WASSERSTEIN | {"clipping": "layers", "warm": 2000},
+        WASSERSTEIN | {"clipping": "layers", "public_steps": 2000},
         "Zhang et al. 2018 (dp-GAN)",
         "Gradient penalty, a clipping norm for each group of parameters (here: each layer, equal shares) and a warm "
         "start on public images.",
@@ -96,7 +96,7 @@ FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
         "connected networks on tables there.",
     ),
     "dpmi": (
-        {"critic_steps": 5, "steps": 10_000, "batch": 256, "critic_width": 32, "warm": 5000},
+        {"critic_steps": 5, "steps": 10_000, "batch": 256, "critic_width": 32, "public_steps": 5000},
         "Chen et al. 2021 (DPMI)",
         "Public images come first: here as a warm start of both players, with a small critic. The paper has a public "
         "generator, finds the code of each private record in it, and plays among codes; that inversion is not "

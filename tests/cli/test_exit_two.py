@@ -280,7 +280,7 @@ def tiny(method: str, places: Places, **changes: Any) -> list[str]:
         ("dp-mepf", {"network": "efficientnet"}, "weights of efficientnet"),
         ("dp-mepf", {"network": "vgg16"}, "vgg16"),
         ("dpaf", {"conv1": "public"}, "--public"),
-        ("dpaf", {"warm": "2"}, "--public"),
+        ("dpaf", {"public_steps": "2"}, "--public"),
     ],
 )
 def test_weights_or_public_images_that_are_missing_spend_nothing(places, monkeypatch, method, changes, words):
@@ -288,7 +288,7 @@ def test_weights_or_public_images_that_are_missing_spend_nothing(places, monkeyp
     assert words in nothing_spent(*tiny(method, places, **changes))
 
 
-@pytest.mark.parametrize("changes", [{"conv1": "public"}, {"warm": "2"}])
+@pytest.mark.parametrize("changes", [{"conv1": "public"}, {"public_steps": "2"}])
 def test_public_images_of_another_shape_spend_nothing(places, changes):
     more = ("--public", places.home / "wide.npz", "--provenance", "made up")
     assert "--size" in nothing_spent(*tiny("dpaf", places, **changes), *more)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sfumato import Run
-from sfumato.engine.adversarial import LADDER, Players, Turns
+from sfumato.engine.adversarial import LADDER, Players, Turns, public_batch
 from sfumato.engine.gan_losses import OBJECTIVES
 from sfumato.networks import ConvGenerator
 from sfumato.networks.critic import ConvCritic
@@ -58,7 +58,7 @@ def players(least=0.0, **more):
 def test_a_move_changes_the_generator_alone():
     game, run = players(least=0.5), Run(device="cpu")
     before = [p.clone() for p in (*game.net.parameters(), *game.critic.parameters())]
-    game.move(OBJECTIVES["nonsaturating"], 8, run, 0)
+    game.generator_step(OBJECTIVES["nonsaturating"], 8, run, 0)
     assert all(p.grad is None for p in game.critic.parameters())
     after = [*game.net.parameters(), *game.critic.parameters()]
     split = len(list(game.net.parameters()))
@@ -73,24 +73,32 @@ def test_a_move_raises_the_scores_of_fakes():
     score = lambda: float(game.critic(game.net(z, labels), labels).mean().detach())  # noqa: E731
     before = score()
     for step in range(5):
-        game.move(OBJECTIVES["wgan"], 16, run, step)
+        game.generator_step(OBJECTIVES["wgan"], 16, run, step)
     assert score() > before
 
 
 def test_weights_of_the_critic_can_be_kept_small():
     game = players()
     count = sum(p.numel() for p in game.critic.parameters())
-    game.sharpen(torch.randn(count), weight_clip=0.02)
+    game.critic_step(torch.randn(count), weight_clip=0.02)
     assert max(float(p.detach().abs().max()) for p in game.critic.parameters()) <= 0.02
 
 
 @pytest.mark.parametrize("ema_decay", [0.0, 0.9])
-def test_a_game_comes_back_from_its_state(average):
-    one, two, run = players(ema_decay=average), players(ema_decay=average), Run(device="cpu")
+def test_a_game_comes_back_from_its_state(ema_decay):
+    one, two, run = players(ema_decay=ema_decay), players(ema_decay=ema_decay), Run(device="cpu")
     for step in range(2):
-        one.move(OBJECTIVES["nonsaturating"], 8, run, step)
+        one.generator_step(OBJECTIVES["nonsaturating"], 8, run, step)
     two.load_state_dict(copy.deepcopy(one.state_dict()))
     for game in (one, two):
-        game.move(OBJECTIVES["nonsaturating"], 8, run, 2)
+        game.generator_step(OBJECTIVES["nonsaturating"], 8, run, 2)
     made = [game.finished(torch.Generator()).sample(4, seed=1).pixels for game in (one, two)]
     assert (made[0] == made[1]).all()
+
+
+def test_public_images_without_these_classes_get_labels_by_chance():
+    pixels = torch.arange(20, dtype=torch.uint8).view(20, 1, 1, 1).expand(20, 1, 2, 2)
+    labels = torch.where(torch.arange(20) % 2 == 0, 2, -1)
+    images, found = public_batch((pixels, labels), 400, 3, torch.Generator().manual_seed(0), "cpu")
+    number = images[:, 0, 0, 0].mul(255).round().long()
+    assert (found[number % 2 == 0] == 2).all() and set(found[number % 2 == 1].tolist()) == {0, 1, 2}

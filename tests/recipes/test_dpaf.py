@@ -49,6 +49,6 @@ def test_topagg_keeps_two_hundred_numbers():
     from sfumato.engine.gradients.topk import Largest, count_of
 
     recipe = RECIPES["dpaf-tableXII-topagg"]
-    sizes = recipe.make().sizes(recipe.spec())
-    assert sizes.second.clip == Largest(1.0, TOPAGG, signs=True)
+    config = recipe.make().config(recipe.spec())
+    assert config.conv2.clip == Largest(1.0, TOPAGG, signs=True)
     assert count_of(TOPAGG, 1_581_568) == 200

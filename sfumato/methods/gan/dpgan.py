@@ -1,14 +1,15 @@
 """DPGAN: a GAN whose critic learns by DP-SGD (Xie et al. 2018; revised by Bie, Kamath and Zhang 2023). Site B2.
 
-    S          a Poisson sample of the records, each with probability q = batch / records
-    released   G_t = sum over S of clip_C( grad l_real(x_i, y_i) ) + N(0, (z C)^2), T times     Delta = C, or 2C
-    critic     Adam on G_t / batch + mean over fakes of grad l_fake        the fakes' part is public, without noise
-    generator  Adam on the public critic, after every n critic steps       free post-processing
+    for t = 1 ... T
+        S_t        a Poisson sample of the records, each with probability q = batch / records
+        released   G_t = sum over S_t of clip_C( grad l_real(x_i, y_i) ) + N(0, (z C)^2)        Delta = C, or 2C
+        critic     Adam on G_t / batch + mean over fakes of grad l_fake    the fakes' part is public, without noise
+        generator  Adam on the public critic, after every n critic steps   free post-processing
 
 Delta = C under add-remove and 2C under replace-one, as a record's loss is its own: the real term and, for Wasserstein
-critics, the penalty between this record and one fake. The losses are in `engine/gan_losses.py`, the loop in
-`methods/gan/critic_dpsgd.py`. No layer of the critic mixes examples. The critic is made of released values and may be
-published (`keep_critic`).
+critics, the penalty between this record and one fake. The losses are in `engine/gan_losses.py`, what is clipped and
+how in `critic_gradients.py`. No layer of the critic mixes examples. n is a setting, or grows by a public rule (`Turns`
+of `engine/adversarial.py`). The critic is made of released values and may be published (`keep_critic`).
 
     >>> from sfumato import Budget, DataSpec
     >>> spec = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
@@ -19,34 +20,45 @@ published (`keep_critic`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
 
-from sfumato.accounting.budget import Budget
+from sfumato.accounting.claims import Claim
 from sfumato.accounting.claims import dpgan as by_paper
 from sfumato.data.public import PublicImages
 from sfumato.engine import label_histogram
-from sfumato.engine.adversarial import Players, Turns
+from sfumato.engine.adversarial import Labelled, Players, Turns
 from sfumato.engine.dpsgd import DPSGDConfig
 from sfumato.engine.gan_losses import OBJECTIVES
 from sfumato.engine.generator_dpsgd import seeded
 from sfumato.engine.public_pretrain import known
 from sfumato.errors import InputError
 from sfumato.methods.base import Method
-from sfumato.methods.gan import critic_dpsgd
-from sfumato.methods.gan.critic_dpsgd import GANConfig
-from sfumato.networks import kind_of
-from sfumato.networks.critic import ConvCritic
+from sfumato.methods.gan.critic_gradients import (
+    CLIPPINGS,
+    CriticGradients,
+    partner_key,
+    public_game,
+    public_images,
+    typical_norm,
+)
+from sfumato.methods.settings import count, setting
+from sfumato.networks.conv import ConvGenerator
+from sfumato.networks.critic import GROUPS, ConvCritic
+from sfumato.networks.dcgan import DCGANGenerator
+from sfumato.networks.deconv import DeconvGenerator
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.plan import BudgetShare, Plan, within
+from sfumato.privacy.plan import Crossing, Plan
 from sfumato.run.preview import Preview
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
 CRITIC = "critic"  # the crossing
+GENERATORS = {"deconv": DeconvGenerator, "dcgan": DCGANGenerator, "conv": ConvGenerator}
 DEVIATIONS = (
     "Records are drawn by independent coins (Poisson); the first papers shuffle them and account for coins.",
     "Fakes are no records: their gradients are clipped like those of records but get no noise, and their number is "
@@ -60,32 +72,34 @@ DEVIATIONS = (
 class DPGAN(Method):
     """DPGAN with a conditional convolutional critic; defaults near the revision's, for one large GPU."""
 
-    steps: int = 30_000  # T, of the critic
-    batch: int = 512  # real records expected a step
-    fakes: int = 256  # a step; 0: as many as `batch`
-    critic_steps: int = 8  # n, critic steps for one of the generator
-    least: float = 0.0  # of the critic's accuracy on fakes, below which n grows; 0: n stays
-    grace: int = 200  # generator steps before n grows again
-    loss: str = "nonsaturating"  # "wgan" or "acgan"
-    penalty: float = 0.0  # lambda, of the gradient penalty
-    weight_clip: float = 0.0  # of the critic's weights, as the first WGAN has it; no part of the guarantee
-    clip: float = 1.0  # C
-    clipping: str = "flat"  # "layers" or "automatic"
-    clip_decay: float = 1.0  # the last C over the first
-    clip_fakes: bool = True  # fakes are clipped like records
-    clip_public: bool = False  # C is the mean norm of gradients of public images
-    warm: int = 0  # ordinary steps on public images first
-    learning_rate: float = 3e-4
-    critic_learning_rate: float = 3e-4
-    ema_decay: float = 0.99  # decay of the averaged generator; 0: the last one
-    latent: int = 128
-    generator: str = "dcgan"  # "deconv" or "conv"
-    width: int = 64
-    critic_width: int = 128
-    critic_norm: bool = False  # group normalisation
-    critic_heads: bool = False  # a score for each class, in the place of labels shown beside the image
-    bfloat16: bool = False
-    keep_critic: bool = False  # in the release
+    steps: int = count(30_000, "T, steps of the critic")
+    batch: int = count(512, "real records expected a step", low=2)
+    fakes: int = count(256, "generated images a step; 0: as many as batch", low=0)
+    critic_steps: int = count(8, "n, critic steps for one of the generator")
+    least: float = setting(0.0, "critic's accuracy on fakes below which n grows; 0: n stays", low=0, high=1)
+    grace: int = count(200, "generator steps before n grows again")
+    loss: str = setting("nonsaturating", "what each player pays", choices=tuple(OBJECTIVES))
+    penalty: float = setting(0.0, "lambda, weight of the gradient penalty", low=0, high=1e6)
+    weight_clip: float = setting(
+        0.0, "limit of the critic's weights, as in the first WGAN; no part of the guarantee", low=0, high=1e6
+    )
+    clip: float = setting(1.0, "C, clipping norm", low=1e-6, high=1e6)
+    clipping: str = setting("flat", "of whole gradients, layer by layer, or automatic", choices=CLIPPINGS)
+    clip_decay: float = setting(1.0, "the last C over the first", low=1e-3, high=1e3)
+    clip_fakes: bool = setting(True, "fakes are clipped like records")
+    clip_public: bool = setting(False, "C is the mean norm of gradients of public images")
+    public_steps: int = count(0, "ordinary steps on public images first", low=0)
+    learning_rate: float = setting(3e-4, "of Adam for the generator", low=1e-12, high=1)
+    critic_learning_rate: float = setting(3e-4, "of Adam for the critic", low=1e-12, high=1)
+    ema_decay: float = setting(0.99, "of the averaged generator; 0: the last one", low=0, high=0.999999)
+    latent: int = count(128, "dimensions of the latent z")
+    generator: str = setting("dcgan", "network of the generator", choices=tuple(GENERATORS))
+    width: int = count(64, "channels of the generator's last layers")
+    critic_width: int = count(128, "channels of the critic's first layer", low=2, multiple=2)
+    critic_norm: bool = setting(False, "group normalisation in the critic")
+    critic_heads: bool = setting(False, "a score for each class, in the place of labels shown beside the image")
+    bfloat16: bool = setting(False, "the critic's gradients in bfloat16")
+    keep_critic: bool = setting(False, "the critic is part of the release")
 
     name: ClassVar[str] = "dpgan"
     site: ClassVar[Site] = Site.B2
@@ -98,67 +112,89 @@ class DPGAN(Method):
     public_data: ClassVar[str] = "optional"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
-    def __post_init__(self) -> None:
-        critic_dpsgd.check(self)
+    def contradictions(self) -> Iterator[str]:
+        if self.fakes == 1:
+            yield "Expected fakes=0 or at least 2, as a generator may normalise over its batch, found fakes=1."
+        if self.generator == "conv" and self.width % 8:
+            yield f"Expected width as a multiple of 8 for generator=conv, found width={self.width}."
+        if self.critic_norm and self.critic_width % GROUPS:
+            yield f"Expected critic_width as a multiple of {GROUPS} for critic_norm, found {self.critic_width}."
+        if self.least and not OBJECTIVES[self.loss].bounded:
+            yield f"Expected least=0 for loss={self.loss}, whose scores tell no accuracy, found least={self.least}."
+        if (self.clip_decay != 1 or self.clip_public) and self.clipping != "flat":
+            yield f"Expected clipping=flat for a threshold that moves, found clipping={self.clipping}."
 
-    def rules(self, spec: DataSpec) -> GANConfig:
-        """Of the game between generator and critic; a set smaller than four batches gives a quarter of its records."""
+    def gradients(self, spec: DataSpec) -> CriticGradients:
+        """What is asked of the critic; a set smaller than four batches gives a quarter of its records."""
         batch = min(self.batch, max(2, spec.records // 4))
-        return GANConfig(
-            OBJECTIVES[self.loss],
-            self.steps,
-            batch,
-            self.fakes or batch,
-            len(spec.classes),
-            self.clip,
-            self.clipping,
-            self.clip_decay,
-            self.clip_fakes,
-            self.penalty,
-            self.weight_clip,
-            self.bfloat16,
-        )
+        return CriticGradients(OBJECTIVES[self.loss], batch, self.clip, self.clipping, self.penalty, self.bfloat16)
 
-    def plan(self, spec: DataSpec, budget: Budget) -> Plan:
-        rules = self.rules(spec)
-        others = {}
-        descent = DPSGDConfig(self.steps, rules.batch, rules.clip_at(self.clip))
-        if self.labels.kind == "private":
-            others = {
-                label_histogram.CROSSING: BudgetShare(label_histogram.VOTE, self.labels.fraction or 0).crossing(budget)
-            }
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        asked = self.gradients(spec)
+        return {CRITIC: DPSGDConfig(self.steps, asked.batch, asked.clip_at(self.clip)).crossing(spec, z)}
 
-        def at(noise: float) -> Plan:
-            facts = {"steps": self.steps, "sigma": noise, "generator_steps": self.steps // self.critic_steps}
-            return Plan(
-                self.name,
-                self.settings(),
-                spec,
-                budget,
-                {**others, CRITIC: descent.crossing(spec, noise)},
-                paper=by_paper(rules.batch / spec.records, noise, self.steps, budget.delta),
-                facts=facts,
-                labels=label_histogram.describe(self.labels),
-                deviations=DEVIATIONS,
-                warnings=_warnings(rules.batch, noise),
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        z = plan.crossings[CRITIC].mechanism.multiplier
+        return {"steps": self.steps, "sigma": z, "generator_steps": self.steps // self.critic_steps}
+
+    def claim(self, plan: Plan) -> Claim:
+        asked = self.gradients(plan.data)
+        return by_paper(asked.batch / plan.data.records, plan.facts["sigma"], self.steps, plan.budget.delta)
+
+    def warnings(self, plan: Plan) -> Iterator[str]:
+        z = plan.facts["sigma"]
+        batch = self.gradients(plan.data).batch
+        if z >= batch / 20:
+            yield (
+                f"The noise is {z:.3g} clipping norms on a sum of {batch} gradients; take a larger batch, fewer steps, "
+                "more data or a larger epsilon."
             )
-
-        return within(budget, at)
 
     def small(self) -> DPGAN:
         """The same question by small networks."""
         width = 8 if self.generator == "conv" else 2
-        return self.at_most(width=width, critic_width=8, latent=4, fakes=8, critic_steps=1, warm=1)
+        return self.at_most(width=width, critic_width=8, latent=4, fakes=8, critic_steps=1, public_steps=1)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
-        if public is None and (self.warm or self.clip_public):
-            raise InputError("Expected public images for warm and clip_public, found none; name them with --public.")
         spec = barrier.spec
-        weights = label_histogram.shares(self.labels, barrier, run)
-        net: Generator = seeded(
-            run,
-            lambda: kind_of(self.generator)(spec.shape, spec.classes, self.latent, self.width, label_weights=weights),
-        )
+        asked = self.gradients(spec)
+        fakes = self.fakes or asked.batch
+        seen = self._public(public, spec)
+        players = self._players(spec, run, label_histogram.shares(self.labels, barrier, run))
+        real, fake = asked.queries(players.critic)
+        preview = Preview(run, players.net, spec)
+        for t in run.steps(self.steps, players=players, strip=preview):
+            if t == 0 and seen:
+                public_game(
+                    players, asked, seen, run, steps=self.public_steps, fakes=fakes, weight_clip=self.weight_clip
+                )
+            images, labels = players.fakes(fakes, run, t)
+            given = images, partner_key(run, t)
+            threshold = self.clip * self.clip_decay ** (t / self.steps)
+            if seen and self.clip_public:
+                threshold = typical_norm(real, public_images(players, seen, fakes, run, t), given)
+            clip = asked.clip_at(threshold)
+            total = barrier.release(CRITIC, replace(real, clip=clip), *given)  # the barrier
+            gradient = asked.unit(threshold) * total / asked.batch
+            gradient += asked.of_fakes(replace(fake, clip=clip), images, labels, threshold if self.clip_fakes else None)
+            players.critic_step(gradient, self.weight_clip)
+            if players.turns.due():
+                players.generator_step(asked.objective, fakes, run, t)
+            preview.look(t, self.steps, lambda: players.finished(run.generator("preview statistics")))
+        if self.keep_critic:
+            run.made[CRITIC] = torch.cat([p.detach().flatten() for p in players.critic.parameters()])
+        return players.finished(run.generator("statistics"))
+
+    def _public(self, public: PublicImages | None, spec: DataSpec) -> Labelled | None:
+        if public is None and (self.public_steps or self.clip_public):
+            raise InputError(
+                "Expected public images for public_steps and clip_public, found none; name them with --public."
+            )
+        return known(public, spec) if public is not None else None
+
+    def _players(self, spec: DataSpec, run: Run, weights: list[float] | None) -> Players[ConvCritic]:
+        make = GENERATORS[self.generator]
+        net = seeded(run, lambda: make(spec.shape, spec.classes, self.latent, self.width, label_weights=weights))
         critic = seeded(
             run,
             lambda: ConvCritic(
@@ -170,7 +206,7 @@ class DPGAN(Method):
                 auxiliary=OBJECTIVES[self.loss].guesses,
             ),
         )
-        players = Players(
+        return Players(
             net,
             critic,
             Turns(self.critic_steps, self.least, self.grace),
@@ -178,25 +214,3 @@ class DPGAN(Method):
             critic_learning_rate=self.critic_learning_rate,
             ema_decay=self.ema_decay,
         )
-        made = critic_dpsgd.play(
-            players,
-            lambda query, *given: barrier.release(CRITIC, query, *given),
-            run,  # the barrier
-            self.rules(spec),
-            Preview(run, net, spec),
-            known=known(public, spec) if public else None,
-            warm=self.warm,
-            follow=self.clip_public,
-        )
-        if self.keep_critic:
-            run.made[CRITIC] = torch.cat([p.detach().flatten() for p in critic.parameters()])
-        return made
-
-
-def _warnings(batch: int, noise: float) -> tuple[str, ...]:
-    if noise < batch / 20:
-        return ()
-    return (
-        f"The noise is {noise:.3g} clipping norms on a sum of {batch} gradients; take a larger batch, fewer steps, "
-        "more data or a larger epsilon.",
-    )

@@ -121,7 +121,7 @@ def test_every_switch_works(switch):
 
 
 def test_public_images_are_asked_for_where_they_are_needed():
-    method = DPGAN(**TINY, warm=2, clip_public=True)
+    method = DPGAN(**TINY, public_steps=2, clip_public=True)
     run = Run(device="cpu", ledger=Odometer(method.plan(SPEC, BUDGET)))
     with pytest.raises(InputError, match="--public"):
         method.learn(Barrier(None, SPEC, run.ledger), run)
@@ -172,7 +172,7 @@ def test_recipes_are_those_of_the_papers():
     changed = [tuple(sorted(find(f"dpgan-{name}-mnist-10").settings.items())) for name in FAMILY]
     assert len(set(changed)) == len(FAMILY) and all(find(f"dpgan-code-{name}") for name in CONFIGURATIONS)
     code = find("dpgan-code-mnist-10")
-    assert code.published == 0.93 and code.make().critic_steps == 50 and code.make().average == 0.0
+    assert code.published == 0.93 and code.make().critic_steps == 50 and code.make().ema_decay == 0.0
     sigma = code.make().plan(code.spec(), code.budget()).facts["sigma"]
     assert 0.95 < sigma < 1.0  # theirs is 1
     adaptive = find("dpgan-code-fashion-mnist-10-adaptive").make()

@@ -13,19 +13,22 @@ from __future__ import annotations
 
 import copy
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from sfumato.engine.gradients.per_example import Loss
-from sfumato.methods.gan.dpaf.discriminator import Lower
 from sfumato.privacy.bounds import Bound, BoundedSum
+
+if TYPE_CHECKING:
+    from sfumato.methods.gan.dpaf.discriminator import Lower
 
 ETA = 1e-5
 
 
 def normalised(maps: Tensor, eta: float = ETA) -> Tensor:
-    """Simplified instance normalisation of (B, m, h, w): each map by itself, with nothing to learn.
+    """SIN, simplified instance normalisation of (B, m, h, w): each map by itself, with nothing to learn.
 
     >>> normalised(torch.tensor([[[[0.0, 2.0], [0.0, 2.0]]]]), eta=0.0).flatten().tolist()
     [-1.0, 1.0, -1.0, 1.0]

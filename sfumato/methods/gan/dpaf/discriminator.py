@@ -2,23 +2,27 @@
 
 conv1    convolutions that halve the side, of the image alone          frozen
 conv2*   more of them, of conv1's maps and one plane for each label    learns by DP-SGD
-------   simplified instance normalisation and sums over a batch       `methods/gan/dpaf/aggregation.py`
+------   simplified instance normalisation and sums over a batch       `aggregation.py`
 conv3*   more of them, and FC*, two linear layers to one score         learns from released sums alone
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from sfumato.methods.gan.dpaf.aggregation import normalised
 from sfumato.methods.gan.dpaf.layout import Layout
 from sfumato.networks.critic import halving
 
 SLOPE = 0.2
+Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 
 
 class Wave(nn.Module):
@@ -34,7 +38,11 @@ class Wave(nn.Module):
         return math.sqrt(2) * torch.sin(x + math.pi / 4)
 
 
-ACTIVATIONS = {"leaky": lambda: nn.LeakyReLU(SLOPE), "tanh": nn.Tanh, "wave": Wave}  # tanh: a tempered sigmoid
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "leaky": lambda: nn.LeakyReLU(SLOPE),
+    "tanh": nn.Tanh,  # a tempered sigmoid
+    "wave": Wave,
+}
 
 
 class Lower(nn.Module):
@@ -88,7 +96,7 @@ class Upper(nn.Module):
         self.classes = classes if told else 0
         self.conv3 = _convolutions(maps[first:], sides[first:-1], activation)
         flat = maps[-1] * math.prod(sides[-1])
-        self.fc = nn.Sequential(_linear(flat + self.classes, hidden), ACTIVATIONS[activation](), _linear(hidden, 1))
+        self.fc = nn.Sequential(linear(flat + self.classes, hidden), ACTIVATIONS[activation](), linear(hidden, 1))
 
     def forward(self, features: Tensor, labels: Tensor) -> Tensor:
         flat = self.conv3(features).flatten(1)
@@ -98,17 +106,51 @@ class Upper(nn.Module):
         return scores
 
 
-class FirstLayersClassifier(nn.Module):
-    """conv1 and a head that names the class of an image: what conv1 learns from where it is not left random."""
+class Discriminator(nn.Module):
+    """Both halves. Called, it judges each image by itself, or `together` as one sum.
 
-    def __init__(self, conv1: nn.Sequential, maps: int, classes: int) -> None:
+    `shares` are those of the classes where each has an aggregate of its own, and (1.0,) where there is one for all.
+    """
+
+    def __init__(self, lower: Lower, upper: Upper, shares: Sequence[float] = (1.0,), together: bool = False) -> None:
         super().__init__()
-        self.conv1 = conv1
-        self.head = _linear(16 * maps, classes)
+        self.lower = lower
+        self.upper = upper
+        self.shares = tuple(shares)
+        self.together = together
 
-    def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.head(nn.functional.adaptive_avg_pool2d(self.conv1(2 * images - 1), 4).flatten(1))
-        return found
+    @property
+    def by_class(self) -> bool:
+        """Whether each class has an aggregate of its own."""
+        return len(self.shares) > 1
+
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        if self.together:
+            return self.judge(self.means(images, labels)[None]).flatten()[:, None]
+        scores: Tensor = self.upper(normalised(self.lower(images, labels)), labels)
+        return scores[:, None]
+
+    def sizes(self, like: Tensor, count: int) -> Tensor:
+        """(K, 1, 1, 1): how many of `count` images each aggregate should have; one at least, where a class is rare."""
+        return like.new_tensor(self.shares).mul(count).clamp(min=1)[:, None, None, None]
+
+    def means(self, images: Tensor, labels: Tensor) -> Tensor:
+        """(K, m, h, w): aggregates of public images, each over their number."""
+        features = normalised(self.lower(images, labels))
+        sums = features.new_zeros(len(self.shares), *features.shape[1:])
+        place = labels if self.by_class else torch.zeros_like(labels)
+        return sums.index_add(0, place, features) / self.sizes(sums, len(labels))
+
+    def judge(self, aggregates: Tensor) -> Tensor:
+        """(R, K, m, h, w) -> (R, K) scores."""
+        rounds, count = aggregates.shape[:2]
+        labels = torch.arange(count, device=aggregates.device).repeat(rounds)
+        scores: Tensor = self.upper(aggregates.flatten(0, 1), labels)
+        return scores.view(rounds, count)
+
+    def loss(self, real: Tensor, fake: Tensor) -> Tensor:
+        """log(1 + e^-s(A)) + log(1 + e^s(A')) of aggregates A of records and A' of fakes, summed over classes."""
+        return (F.softplus(-self.judge(real)) + F.softplus(self.judge(fake))).mean(0).sum()
 
 
 def _known(labels: Tensor, classes: int, like: Tensor) -> Tensor:
@@ -123,11 +165,12 @@ def _convolutions(maps: Sequence[int], sides: Sequence[tuple[int, int]], activat
     return layers
 
 
-def _linear(inputs: int, outputs: int) -> nn.Linear:
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer with first weights like those of the convolutions."""
     return _started(nn.Linear(inputs, outputs))
 
 
-def _started(layer: nn.Conv2d | nn.Linear) -> nn.Conv2d | nn.Linear:
+def _started(layer: Layer) -> Layer:
     """First weights that keep the size of signals, since nothing normalises them (He et al. 2015)."""
     nn.init.kaiming_normal_(layer.weight, a=SLOPE)
     assert layer.bias is not None

@@ -1,9 +1,9 @@
-"""What comes before the game of DPAF: how its first layers learn, and public images.
+"""How the first layers of DPAF's discriminator learn, which the paper calls conv1.
 
     random    conv1 stays as it was drawn
     public    a classifier of public images, by ordinary steps; conv1 is its first part
     private   a classifier of the records by DP-SGD on all of its layers, clipped together      the crossing "conv1"
-    game      no classifier: conv1 learns in the game, as conv2* does (`forward_phase.First`)   the crossing "conv1"
+    game      no classifier: conv1 learns in the game, as conv2* does                           the crossing "conv1"
 
 The paper trains the other layers of its classifier without noise and calls conv1 private; it is not (privacy.md 2.14).
 """
@@ -11,7 +11,7 @@ The paper trains the other layers of its classifier without noise and calls conv
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,22 +22,36 @@ from torch.nn import functional as F
 from sfumato.engine.dpsgd import DPSGDConfig
 from sfumato.engine.generator_dpsgd import seeded
 from sfumato.engine.gradients.per_example import assign
-from sfumato.engine.public_pretrain import known, public_pretrain
+from sfumato.engine.public_pretrain import public_pretrain
 from sfumato.errors import InputError
-from sfumato.methods.gan.dpaf.discriminator import FirstLayersClassifier
-from sfumato.methods.gan.dpaf.forward_phase import AGGREGATE, CONV1, Ask, DPAFStep
-from sfumato.privacy.bounds import BoundedSum
+from sfumato.methods.gan.dpaf.discriminator import Lower, linear
+from sfumato.methods.gan.dpaf.layer_update import LayerUpdate
 
 if TYPE_CHECKING:
     from sfumato.data.public import PublicImages
+    from sfumato.engine.adversarial import Labelled
     from sfumato.run.run import Run
     from sfumato.types import DataSpec
 
 WAYS = ("random", "public", "private", "game")
+LEARNING_RATE = 1e-3  # of the private classifier
 
 
-def naming(net: nn.Module, images: Tensor, labels: Tensor, *drawn: Tensor) -> Tensor:
-    """How wrong a classifier is, of each image."""
+class FirstLayersClassifier(nn.Module):
+    """conv1 and a head that names the class of an image: what conv1 learns from where it is not left random."""
+
+    def __init__(self, conv1: nn.Sequential, maps: int, classes: int) -> None:
+        super().__init__()
+        self.conv1 = conv1
+        self.head = linear(16 * maps, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = self.head(F.adaptive_avg_pool2d(self.conv1(2 * images - 1), 4).flatten(1))
+        return scores
+
+
+def classification(net: nn.Module, images: Tensor, labels: Tensor, *drawn: Tensor) -> Tensor:
+    """The loss of a classifier, of each image."""
     return F.cross_entropy(net(images).float(), labels, reduction="none")
 
 
@@ -53,30 +67,25 @@ def learn_publicly(conv1: nn.Sequential, public: PublicImages | None, spec: Data
     if public is None or len(public.images.classes) < 2:
         raise InputError("Expected public images of two classes or more for conv1=public; name them with --public.")
     net = classifier(conv1, len(public.images.classes), run)
-    public_pretrain(net, naming, public, replace(spec, classes=tuple(public.images.classes)), run, steps=steps)
+    public_pretrain(net, classification, public, replace(spec, classes=tuple(public.images.classes)), run, steps=steps)
     conv1.load_state_dict(net.conv1.state_dict())
 
 
-class PrivateSteps:
-    """DP-SGD of a classifier; after the last step conv1 is a copy of its first layers."""
+class PrivateClassifier:
+    """DP-SGD of a classifier; conv1 is a copy of its first layers."""
 
-    def __init__(
-        self, conv1: nn.Sequential, classes: int, run: Run, descent: DPSGDConfig, learning_rate: float
-    ) -> None:
+    def __init__(self, conv1: nn.Sequential, classes: int, run: Run, config: DPSGDConfig) -> None:
         self.conv1 = conv1
-        self.descent = descent
-        self.steps = descent.steps
+        self.steps = config.steps
+        self.batch = config.batch
         self.net = classifier(conv1, classes, run)
-        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=learning_rate)
-        self.query = descent.query(self.net, naming)
+        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=LEARNING_RATE)
+        self.query = config.query(self.net, classification)
 
-    def take(self, ask: Ask) -> None:
-        """One of them."""
-        assign(self.net, ask(CONV1, self.query) / self.descent.batch)
+    def step(self, released: Tensor) -> None:
+        """One step on a released sum of gradients."""
+        assign(self.net, released / self.batch)
         self.optimiser.step()
-
-    def hand_over(self) -> None:
-        """Give conv1 what was learned."""
         self.conv1.load_state_dict(self.net.conv1.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
@@ -89,46 +98,30 @@ class PrivateSteps:
         self.optimiser.load_state_dict(state["optimiser"])
 
 
-def rehearse(turn: DPAFStep, public: PublicImages | None, spec: DataSpec, run: Run, steps: int, both: bool) -> None:
-    """The same game on public images, without noise; the generator forgets it again unless `both`."""
-    if not steps:
-        return
-    if public is None:
-        raise InputError("Expected public images for warm, found none; name them with --public.")
-    players = turn.players
-    noise = turn.rules.noise
-    before = copy.deepcopy({"net": players.net.state_dict(), "mover": players.mover.state_dict()})
-    turns = players.turns.state_dict()
-    ask = _answers(turn, public, spec, run)
-    turn.rules = turn.critic.rules = replace(turn.rules, noise=0.0)
-    for step in run.rounds(steps):
-        turn.take(ask(-1 - step), run, -1 - step)
-        run.check()
-    turn.rules = turn.critic.rules = replace(turn.rules, noise=noise)
-    turn.memory.rows = torch.zeros(0)
-    players.turns.load_state_dict(turns)
-    if not both:
-        players.net.load_state_dict(before["net"])
-        players.mover.load_state_dict(before["mover"])
+class FirstLayersUpdate(LayerUpdate):
+    """conv1 as it learns in the game: in a copy of the lower layers, where it learns and conv2* does not."""
 
+    def __init__(
+        self, lower: Lower, learning_rate: float, config: DPSGDConfig, *, relative: bool, bfloat16: bool
+    ) -> None:
+        self.lower = lower
+        net = copy.deepcopy(lower)
+        net.requires_grad_(False).conv1.requires_grad_(True)
+        optimiser = torch.optim.Adam(net.conv1.parameters(), learning_rate, (0.5, 0.999))
+        super().__init__(net, optimiser, config, relative=relative, bfloat16=bfloat16)
 
-def _answers(turn: DPAFStep, public: PublicImages, spec: DataSpec, run: Run) -> Callable[[int], Ask]:
-    """What a barrier would answer of public images, without noise; they get labels by chance where they have none."""
-    pixels, named = known(public, spec)
+    def scaled(self, v: Tensor, fakes: Labelled) -> tuple[Tensor, Tensor]:
+        self.net.load_state_dict(self.lower.state_dict())  # conv1 is asked about behind the latest conv2*
+        return super().scaled(v, fakes)
 
-    @torch.no_grad()
-    def answer(step: int, name: str, query: Any, *given: Tensor) -> Tensor:
-        count = turn.rules.batch if name == AGGREGATE else turn.rules.wide
-        random = run.generator(f"public {name}", step)
-        places = torch.randint(len(pixels), (count,), generator=random)
-        chance = torch.randint(len(spec.classes), (count,), generator=random)
-        labels = named[places].where(named[places] >= 0, chance).to(run.device)
-        images = pixels[places].to(run.device).float().div(255)
-        if not isinstance(query, BoundedSum):
-            total: Tensor = query.total(images, labels, *given)
-            return total
-        rows = query.rows(images, labels, *given).double()
-        place = labels if query.by_class else torch.zeros_like(labels)
-        return rows.new_zeros(len(turn.rules.shares), *query.shape).index_add_(0, place, rows)
+    def step(self, released: Tensor, of_fakes: Tensor, fakes: Labelled) -> None:
+        super().step(released, of_fakes, fakes)
+        self.lower.conv1.load_state_dict(self.net.conv1.state_dict())
 
-    return lambda step: lambda name, query, *given: answer(step, name, query, *given)
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint; the weights are the discriminator's."""
+        return {"optimiser": self.optimiser.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """From a checkpoint."""
+        self.optimiser.load_state_dict(state["optimiser"])

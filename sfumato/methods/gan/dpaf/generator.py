@@ -1,4 +1,4 @@
-"""The generator that mirrors a discriminator: as many transposed convolutions, each doubling the side."""
+"""The generator of DPAF, which mirrors its discriminator: as many transposed convolutions, each doubling the side."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class MirrorGenerator(Generator):
 
     def _before(self, z: Tensor, labels: Tensor, layer: int) -> Tensor:
         """What goes into the normalisation of a layer; the image before its squashing is behind the last one."""
-        x = self.first(joined(z, self.condition(labels, z))).view(len(z), -1, *self.coarse)
+        x: Tensor = self.first(joined(z, self.condition(labels, z))).view(len(z), -1, *self.coarse)
         for norm, double in zip(self.norms[:layer], self.body[:layer], strict=True):
             x = double(F.relu(norm(x)))
         return x
@@ -86,12 +86,13 @@ class MirrorGenerator(Generator):
         ]
         self.eval()
         for number, norm in enumerate(self.norms):
-            sums = torch.zeros(2, len(norm.mean), dtype=torch.float64, device=device)
+            mean = norm.get_buffer("mean")
+            sums = torch.zeros(2, len(mean), dtype=torch.float64, device=device)
             for z, labels in drawn:
                 x = self._before(z.to(device), labels.to(device), number).double().transpose(0, 1).flatten(1)
                 sums += torch.stack([x.mean(1), x.square().mean(1)]) / batches
-            norm.mean.copy_(sums[0])
-            norm.variance.copy_((sums[1] - sums[0].square()).clamp(min=0))
+            mean.copy_(sums[0])
+            norm.get_buffer("variance").copy_((sums[1] - sums[0].square()).clamp(min=0))
         self.train(training)
 
 

@@ -1,9 +1,15 @@
 """DPAF as its paper prints it (Algorithm 1), for comparison on public sets alone. It is not private.
 
-    classifier   conv2, conv3, FC by plain steps on the class shares of a batch, conv1 by clipped gradients with noise
-    sums         of shuffled batches, with noise
-    conv2*       clipped gradients with noise, through the true sum of the last mu batches
-    conv3*, FC*, generator    plain steps
+     2  for i = 1 ... B      batches of the classifier C = conv1, conv2, AGG, conv3, FC
+     3      L_MSE over the i-th batch: the share of each class in it
+     4      SGD for conv2, conv3, FC; DPSGD(epsilon_1) for conv1, through those layers
+     5  conv1 is that of C
+     6  for i = 1 ... B      batches of the discriminator D = conv1, conv2*, DPAGG(epsilon_3), conv3*, FC*
+     7      L_BCE over the i-th batch, behind DPAGG
+     9      L'_BCE over the batches i - mu + 1 ... i, through the true sum AGG       if mu divides i
+    10      SGD for conv3*, FC* by L_BCE
+    11      DPSGD(epsilon_2) for conv2* by L'_BCE                                    if mu divides i
+    15      L''_BCE over each image alone; SGD for the generator                     if n_critic divides i
 
 The noise is that which Theorem 6 asks for. None of it protects anybody: each clipped gradient holds the whole batch.
 What comes out are images with a stamp; there is no plan, no crossing and no release.
@@ -22,15 +28,13 @@ from torch.nn import functional as F
 from sfumato.accounting.budget_split import parse_split
 from sfumato.accounting.calibrate import least_noise
 from sfumato.accounting.claims import Claim, dpaf
-from sfumato.engine.adversarial import Players, Turns
+from sfumato.engine.adversarial import Labelled
+from sfumato.engine.gan_losses import OBJECTIVES
 from sfumato.engine.generator_dpsgd import seeded
 from sfumato.engine.gradients.per_example import ClippedGradient, assign, per_example
 from sfumato.errors import InputError
-from sfumato.methods.gan.dpaf.aggregation import along, normalised
-from sfumato.methods.gan.dpaf.allocation import Sizes
+from sfumato.methods.gan.dpaf.aggregation import along, bound_of, normalised
 from sfumato.methods.gan.dpaf.discriminator import Upper
-from sfumato.methods.gan.dpaf.forward_phase import GAME, Discriminator
-from sfumato.methods.gan.dpaf.generator import MirrorGenerator
 from sfumato.types import Images
 
 if TYPE_CHECKING:
@@ -40,8 +44,7 @@ if TYPE_CHECKING:
     from sfumato.types import DataSpec
 
 STAMP = "not private: the paper's accounting does not hold"
-
-Batch = tuple[Tensor, Tensor]
+GAME = OBJECTIVES["nonsaturating"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +69,15 @@ def printed(
     """Run Algorithm 1 with the noise of Theorem 6 for (epsilon_1, epsilon_2, epsilon_3); `spec.public` must hold."""
     if not spec.public:
         raise InputError(f"Expected a set that is declared public for DPAF as printed, found '{spec.name}': {STAMP}.")
-    method = replace(method, classwise=False, together=False)  # what the paper does not have
+    method = replace(method, classwise=False, together=False, smooth=0)  # what the paper does not have
     images = torch.from_numpy(public.images.pixels), torch.from_numpy(public.images.labels).long()
-    game = _Game(method, method.sizes(spec), spec, run, images)
-    steps = game.parts()
-    noise = [_noise(part, epsilon, delta) for part, epsilon in zip(steps, epsilons, strict=True)]
-    game.classify(noise[0])
-    game.play(noise[1], noise[2])
-    net = game.players.finished(run.generator("statistics"))
-    claim = dpaf([(t, q, z) for (t, q), z in zip(steps, noise, strict=True)], delta)
+    algorithm = Algorithm1(method, spec, run, images)
+    parts = algorithm.parts()
+    noise = [_noise(part, epsilon, delta) for part, epsilon in zip(parts, epsilons, strict=True)]
+    algorithm.train_classifier(noise[0])
+    algorithm.train_gan(noise[1], noise[2])
+    net = algorithm.players.finished(run.generator("statistics"))
+    claim = dpaf([(t, q, z) for (t, q), z in zip(parts, noise, strict=True)], delta)
     return Printed(net.sample(count, seed=run.seed), claim)
 
 
@@ -98,44 +101,34 @@ def _noise(part: tuple[int, float], epsilon: float, delta: float) -> float:
         ) from error
 
 
-class _Game:
+class Algorithm1:
     """Networks, batches and steps of Algorithm 1."""
 
-    def __init__(self, method: DPAF, sizes: Sizes, spec: DataSpec, run: Run, images: Batch) -> None:
+    def __init__(self, method: DPAF, spec: DataSpec, run: Run, images: Labelled) -> None:
         self.method = method
-        self.sizes = sizes
+        self.config = method.config(spec)
         self.spec = spec
         self.run = run
         self.images = images
-        rules = method.rules(sizes, spec, None, 0.0)
-        net = seeded(
-            run, lambda: MirrorGenerator(spec.shape, spec.classes, method.latent, method.width, sizes.layout.depth)
-        )
-        self.critic: Discriminator = seeded(run, lambda: method._critic(spec, sizes.layout, rules))
-        self.players = Players(
-            net,
-            self.critic,
-            Turns(method.critic_steps),
-            rate=method.rate,
-            ema_decay=method.ema_decay,
-            critic_learning_rate=method.critic_learning_rate,
-        )
+        self.players = method.players(spec, run, None)
+        self.critic = self.players.critic
         self.noise = run.generator("printed noise")
 
     def parts(self) -> list[tuple[int, float]]:
         """Times and rates of conv1, conv2* and DPAGG, as Theorem 6 counts them."""
-        t = self.sizes.steps
-        rate = self.sizes.rate
-        return [(t, rate), (t // self.method.mu, min(1.0, self.method.mu * rate)), (t, rate)]
+        steps = self.config.steps
+        rate = self.config.batch / self.spec.records
+        mu = self.method.mu
+        return [(steps, rate), (steps // mu, min(1.0, mu * rate)), (steps, rate)]
 
-    def batches(self, name: str) -> Iterator[Batch]:
+    def batches(self, name: str) -> Iterator[Labelled]:
         """Shuffled epochs in batches of one size."""
         pixels, labels = self.images
-        size = self.sizes.batch
+        size = self.config.batch
         random = self.run.generator(f"printed {name}")
         order = torch.empty(0, dtype=torch.long)
-        self.run.progress.start(f"as printed: {name}", self.sizes.steps)
-        for step in range(self.sizes.steps):
+        self.run.progress.start(f"as printed: {name}", self.config.steps)
+        for step in range(self.config.steps):
             self.run.progress.advance(step)
             self.run.check()
             if len(order) < size:
@@ -144,17 +137,16 @@ class _Game:
             order = order[size:]
             yield pixels[rows].to(self.run.device).float().div(255), labels[rows].to(self.run.device)
 
-    def classify(self, noise: float) -> None:
+    def train_classifier(self, noise: float) -> None:
         """Lines 2 to 5: conv1 learns through layers that are not private."""
-        critic = self.critic
         method = self.method
         classes = len(self.spec.classes)
-        lower = seeded(self.run, lambda: method._critic(self.spec, self.sizes.layout, critic.rules)).lower
-        head = seeded(self.run, lambda: _Shares(self.spec, self.sizes, method, classes))
+        lower = seeded(self.run, lambda: method.discriminator(self.spec, None)).lower
+        head = seeded(self.run, lambda: ClassShares(method, self.spec, classes))
         lower.conv1.requires_grad_(True)
         plain = torch.optim.Adam([*lower.conv2.parameters(), *head.parameters()], lr=method.critic_learning_rate)
         first = torch.optim.Adam(lower.conv1.parameters(), lr=method.critic_learning_rate)
-        query = self._query(lower)
+        query = self.query(lower)
         for images, labels in self.batches("classifier"):
             nobody = torch.full_like(labels, -1)
             lower.conv1.requires_grad_(False)
@@ -163,62 +155,56 @@ class _Game:
             loss = F.mse_loss(head(sums), share[None])
             plain.zero_grad(set_to_none=True)
             (slope,) = torch.autograd.grad(loss, sums, retain_graph=True)
-            loss.backward()
+            torch.autograd.backward(loss)
             lower.conv1.requires_grad_(True)
             lower.conv2.requires_grad_(False)
             assign(lower, self._noisy(query, images, nobody, slope, noise))
             lower.conv2.requires_grad_(True)
             plain.step()
             first.step()
-        critic.lower.conv1.load_state_dict(lower.conv1.state_dict())
+        self.critic.lower.conv1.load_state_dict(lower.conv1.state_dict())
 
-    def play(self, second: float, third: float) -> None:
+    def train_gan(self, second: float, third: float) -> None:
         """Lines 6 to 16."""
-        critic = self.critic
         players = self.players
-        scale = third * self.sizes.features[0] ** 0.5
-        scale *= (self.sizes.features[1] * self.sizes.features[2]) ** 0.5 / self.sizes.batch
-        seen = list[Batch]()
-        query = self._query(critic.lower)
-        for step, (images, labels) in enumerate(self.batches("game")):
+        scale = third * bound_of(self.config.features).norm / self.config.batch
+        seen = list[Labelled]()
+        query = self.query(self.critic.lower)
+        for i, (images, labels) in enumerate(self.batches("game")):
             seen = [*seen, (images, labels)][-self.method.mu :]
-            fakes = players.fakes(self.sizes.batch, self.run, step)
+            fakes = players.fakes(self.config.batch, self.run, i)
             with torch.no_grad():
-                real = critic.means(images, labels)
-                fake = critic.means(*fakes)
-                real, fake = (a + scale * self._drawn(a.shape).to(a) for a in (real, fake))
-            players.judge.zero_grad(set_to_none=True)
-            self._loss(real, fake).backward()
-            players.judge.step()
-            if (step + 1) % self.method.mu == 0:
-                self._second(query, seen, fakes, second)
+                means = (self.critic.means(images, labels), self.critic.means(*fakes))
+                real, fake = (a + scale * self._drawn(a.shape).to(a) for a in means)
+            players.critic_optimiser.zero_grad(set_to_none=True)
+            torch.autograd.backward(self.critic.loss(real[None], fake[None]))
+            players.critic_optimiser.step()
+            if (i + 1) % self.method.mu == 0:
+                self._conv2_step(query, seen, fakes, second)
             if players.turns.due():
-                players.move(GAME, self.sizes.batch, self.run, step)
+                players.generator_step(GAME, self.config.batch, self.run, i)
 
-    def slopes(self, records: Batch, fakes: Batch) -> tuple[Tensor, Tensor]:
+    def slopes(self, records: Labelled, fakes: Labelled) -> tuple[Tensor, Tensor]:
         """Of the loss at the true means of both sides: each holds all records of the joint batch."""
         with torch.no_grad():
-            sums = [normalised(self.critic.lower(*side)).mean(0, keepdim=True) for side in (records, fakes)]
-        real, fake = (a.requires_grad_() for a in sums)
-        of_real, of_fake = torch.autograd.grad(self._loss(real, fake), (real, fake))
+            means = [normalised(self.critic.lower(*side)).mean(0, keepdim=True) for side in (records, fakes)]
+        real, fake = (a.requires_grad_() for a in means)
+        of_real, of_fake = torch.autograd.grad(self.critic.loss(real[None], fake[None]), (real, fake))
         return of_real, of_fake
 
-    def _second(self, query: ClippedGradient, seen: list[Batch], fakes: Batch, noise: float) -> None:
+    def query(self, net: nn.Module) -> ClippedGradient:
+        """What the paper calls DPSGD: clipped terms along a direction that is nobody's own."""
+        return per_example(net, along(), self.config.conv2.clip)
+
+    def _conv2_step(self, query: ClippedGradient, seen: list[Labelled], fakes: Labelled, noise: float) -> None:
         """Line 11: each clipped gradient of conv2* depends on all records of the joint batch."""
         images, labels = (torch.cat(part) for part in zip(*seen, strict=True))
         slope, other = self.slopes((images, labels), fakes)
-        self.players.judge.zero_grad(set_to_none=True)
+        self.players.critic_optimiser.zero_grad(set_to_none=True)
         total = self._noisy(query, images, labels, slope, noise)
         with torch.no_grad():
             assign(self.critic.lower, total + query.total(*fakes, other) / len(fakes[1]))
-        self.players.judge.step()
-
-    def _loss(self, real: Tensor, fake: Tensor) -> Tensor:
-        return (F.softplus(-self.critic.judge(real[None])) + F.softplus(self.critic.judge(fake[None]))).sum()
-
-    def _query(self, net: nn.Module) -> ClippedGradient:
-        """What the paper calls DPSGD: clipped terms along a direction that is nobody's own."""
-        return per_example(net, along(), self.critic.rules.clip)
+        self.players.critic_optimiser.step()
 
     @torch.no_grad()
     def _noisy(self, query: ClippedGradient, images: Tensor, labels: Tensor, slope: Tensor, noise: float) -> Tensor:
@@ -229,12 +215,13 @@ class _Game:
         return torch.randn(shape, generator=self.noise)
 
 
-class _Shares(nn.Module):
+class ClassShares(nn.Module):
     """conv3 and FC of the classifier: the share of each class in a batch, from one sum."""
 
-    def __init__(self, spec: DataSpec, sizes: Sizes, method: DPAF, classes: int) -> None:
+    def __init__(self, method: DPAF, spec: DataSpec, classes: int) -> None:
         super().__init__()
-        self.body = Upper(spec.shape, classes, sizes.layout, method.critic_width, method.features, method.hidden)
+        layout = method.config(spec).layout
+        self.body = Upper(spec.shape, classes, layout, method.critic_width, method.features, method.hidden)
         last = self.body.fc[-1]
         assert isinstance(last, nn.Linear)
         self.body.fc[-1] = nn.Linear(last.in_features, classes)

@@ -10,7 +10,8 @@ from sfumato import Relation
 from sfumato.engine.gradients.per_example import per_example
 from sfumato.engine.gradients.topk import TopK
 from sfumato.methods.gan.dpaf.aggregation import aggregate, along, bound_of, normalised
-from sfumato.methods.gan.dpaf.discriminator import FirstLayersClassifier, Lower, Upper
+from sfumato.methods.gan.dpaf.discriminator import Lower, Upper
+from sfumato.methods.gan.dpaf.first_layers import FirstLayersClassifier
 from sfumato.methods.gan.dpaf.layout import Layout
 
 SHAPE, CLASSES = (1, 8, 8), 3

@@ -15,13 +15,12 @@ from sfumato.accounting.budget_split import multipliers, parse_split
 from sfumato.accounting.claims import dpaf as by_paper
 from sfumato.accounting.events import Event
 from sfumato.data.public import PublicImages
-from sfumato.engine.adversarial import Players, Turns
 from sfumato.engine.gradients.per_example import per_example
 from sfumato.methods.gan.dpaf.aggregation import normalised
-from sfumato.methods.gan.dpaf.forward_phase import DPAFStep, Memory
-from sfumato.methods.gan.dpaf.generator import smoothed
-from sfumato.methods.gan.dpaf.printed import STAMP, Printed, _Game, printed
-from sfumato.networks import MirrorGenerator, load_generator
+from sfumato.methods.gan.dpaf.dpaf import DPAFStep
+from sfumato.methods.gan.dpaf.generator import MirrorGenerator, smoothed
+from sfumato.methods.gan.dpaf.printed import STAMP, Algorithm1, Printed, printed
+from sfumato.networks import load_generator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
 from sfumato.types import Images
@@ -83,9 +82,9 @@ def test_splits_are_read():
 
 
 def test_a_part_alone_spends_its_epsilon():
-    event = Event("gaussian", 1.0, 1.0, 1.0, Relation.ADD_REMOVE, learning_rate=0.01, times=100)
+    event = Event("gaussian", 1.0, 1.0, 1.0, Relation.ADD_REMOVE, rate=0.01, times=100)
     z = multipliers({"a": event}, [0.5], 1e-5)["a"]
-    alone = Event("gaussian", z, 1.0, 1.0, Relation.ADD_REMOVE, learning_rate=0.01, times=100)
+    alone = Event("gaussian", z, 1.0, 1.0, Relation.ADD_REMOVE, rate=0.01, times=100)
     assert 0.2 < accountant.epsilon([alone], 1e-5) <= 0.5  # Renyi DP is loose where there is little noise
 
 
@@ -99,7 +98,7 @@ def test_a_part_alone_spends_its_epsilon():
         {"batch": 1},
         {"layout": "C2"},
         {"activation": "relu"},
-        {"warm_generator": True},
+        {"public_generator": True},
         {"layout": "x-C2-x", "conv1": "private"},
         {"learning_rate": 0.0},
     ],
@@ -128,8 +127,8 @@ def test_what_does_not_fit_the_data_is_refused_before_anything_is_spent():
     "more",
     [
         {"conv1": "private", "classwise": True, "split": "0.1,x,0.1"},
-        {"conv1": "public", "warm": 2, "together": True, "keep": 1.0},
-        {"warm": 1, "warm_generator": True, "activation": "tanh", "relative": False},
+        {"conv1": "public", "public_steps": 2, "together": True, "keep": 1.0},
+        {"public_steps": 1, "public_generator": True, "activation": "tanh", "relative": False},
         {"activation": "wave"},
         {"conv1": "game", "split": "0.1,x,0.1", "keep": 0.2, "signs": True},
         {"layout": "x-C2-x", "bfloat16": True},
@@ -143,7 +142,7 @@ def test_every_way_uses_what_it_declares(more):
     assert net.sample(5).pixels.shape == (5, 1, 8, 8)
 
 
-@pytest.mark.parametrize("more", [{"conv1": "public"}, {"warm": 1}])
+@pytest.mark.parametrize("more", [{"conv1": "public"}, {"public_steps": 1}])
 def test_public_images_are_asked_for(more):
     with pytest.raises(InputError, match="public"):
         learn(DPAF(epochs=1.0, **TINY, **more), None, SMALL, Budget(2))
@@ -266,27 +265,28 @@ def test_more_moves_ask_no_more_and_change_the_generator():
 
 def test_what_matching_costs_is_a_mean_over_pairs_of_different_images():
     method = DPAF(**TINY, matching=2.0, fakes=6)
-    rules = method.rules(method.sizes(SMALL), SMALL, None, 0.0)
-    torch.manual_seed(0)
-    critic = method._critic(SMALL, method.sizes(SMALL).layout, rules)
-    net = MirrorGenerator(SMALL.shape, SMALL.classes, 4, 2, method.sizes(SMALL).layout.depth)
-    turn = DPAFStep(Players(net, critic, Turns(1), learning_rate=1e-3, critic_learning_rate=1e-3), rules)
+    players = method.players(SMALL, Run(device="cpu"), None)
+    step, critic = DPAFStep(method, method.config(SMALL), players), players.critic
     images, labels = torch.rand(6, 1, 8, 8), torch.arange(6) % 3
     target = torch.randn(1, *critic.lower.shape)
-    turn.memory.add(target)
+    step.aggregates = target[None]
     with torch.no_grad():
-        found, terms = turn._away(images, labels), normalised(critic.lower(images, labels)).flatten(1)
+        found, terms = step.distance(images, labels), normalised(critic.lower(images, labels)).flatten(1)
     pairs = sum(float(terms[i] @ terms[j]) for i in range(6) for j in range(6) if i != j) / 30
     own = float(terms.square().sum(1).mean()) / 30  # what is left of an image with itself: a constant
     wanted = pairs - 2 * float(terms.mean(0) @ target.flatten())
     assert float(found) == pytest.approx(2.0 * (wanted + 6 * own) / terms.shape[1], rel=1e-4)
 
 
-def test_memory_keeps_the_latest():
-    memory = Memory(2)
+def test_the_latest_aggregates_are_remembered():
+    method = DPAF(**TINY, replay=2)
+    step = DPAFStep(method, method.config(SMALL), method.players(SMALL, Run(device="cpu"), None))
+    shape = step.critic.lower.shape
     for value in range(4):
-        rows = memory.add(torch.full((3,), float(value)))
-    assert rows[:, 0].tolist() == [2.0, 3.0]
+        rows = step.remember(torch.full(shape, 10.0 * value, dtype=torch.float64))  # ten records are expected
+    assert rows.shape == (2, 1, *shape) and rows[:, 0, 0, 0, 0].tolist() == [2.0, 3.0]
+    step.forget()
+    assert len(step.remember(torch.zeros(shape))) == 1
 
 
 @pytest.mark.parametrize("conv1", ["private", "game"])
@@ -358,9 +358,7 @@ def test_error_three_batches_used_twice_cost_more_than_two_batches():
     z, rate, times = 1.0, 0.01, 200
 
     def spent(*events):
-        made = [
-            Event("gaussian", sigma, 1.0, 1.0, Relation.ADD_REMOVE, learning_rate=rate, times=times) for sigma in events
-        ]
+        made = [Event("gaussian", sigma, 1.0, 1.0, Relation.ADD_REMOVE, rate=rate, times=times) for sigma in events]
         return accountant.epsilon(made, 1e-5)
 
     together = (2 * z**-2) ** -0.5  # both answers about one batch: one Gaussian
@@ -378,8 +376,8 @@ def public_blobs(count=80):
 def test_the_printed_step_is_moved_by_more_than_it_claims():
     method = DPAF(**{**TINY, "hidden": 2, "clip": 1e-6, "keep": 1.0, "layout": "C1-C1-x"})
     spec = DataSpec("blobs", 80, (1, 8, 8), ("left", "right"), public=True)
-    game = _Game(method, method.sizes(spec), spec, Run(device="cpu"), (torch.zeros(0), torch.zeros(0)))
-    query, lower, fc = game._query(game.critic.lower), game.critic.lower, game.critic.upper.fc
+    game = Algorithm1(method, spec, Run(device="cpu"), (torch.zeros(0), torch.zeros(0)))
+    query, lower, fc = game.query(game.critic.lower), game.critic.lower, game.critic.upper.fc
     random = torch.Generator().manual_seed(0)
     images = torch.rand(2, 1, 8, 8, generator=random)[torch.tensor([0] * 64 + [1])]
     labels, fakes = torch.zeros(65, dtype=torch.long), (torch.rand(4, 1, 8, 8, generator=random), torch.zeros(4).long())

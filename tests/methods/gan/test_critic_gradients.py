@@ -1,4 +1,4 @@
-"""The adversarial loop: what is released, what is public, and schedules that leave the bound alone."""
+"""What a critic learns from: what is released, what is public, and schedules that leave the bound alone."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ import math
 import pytest
 import torch
 
-from sfumato import Relation, Run
+from sfumato import DPGAN, Relation, Run
+from sfumato.data.public import PublicImages
 from sfumato.engine.adversarial import Players, Turns
 from sfumato.engine.gan_losses import OBJECTIVES, fake_loss, real_loss
 from sfumato.engine.gradients.per_example import bound_for
-from sfumato.methods.gan.critic_dpsgd import CLIPPINGS, GANConfig, of_fakes, play, queries, rehearse, typical
+from sfumato.methods.gan.critic_gradients import CLIPPINGS, CriticGradients, public_game, typical_norm
 from sfumato.networks import ConvGenerator
 from sfumato.networks.critic import ConvCritic
-from sfumato.run.preview import Preview
-from tests.made_up import box
+from sfumato.types import Images
+from tests.made_up import arrays, box
 
 KEY = torch.tensor(99)
 SPEC = box().spec
 
 
-def rules(loss="nonsaturating", **more):
-    return GANConfig(OBJECTIVES[loss], **{"steps": 4, "batch": 6, "fakes": 5, "classes": 3, "clip": 0.5, **more})
+def asked(loss="nonsaturating", **more):
+    return CriticGradients(OBJECTIVES[loss], batch=6, clip=0.5, **more)
 
 
 def critic(loss="nonsaturating"):
@@ -48,14 +49,15 @@ def by_hand(net, losses, clip):
 @pytest.mark.parametrize(("loss", "penalty"), [("nonsaturating", 0.0), ("acgan", 0.0), ("wgan", 10.0)])
 def test_the_answer_is_the_sum_of_clipped_gradients(loss, penalty):
     net, (x, y), (fakes, labels) = critic(loss), images(6), images(5, seed=1)
-    real, fake = queries(net, rules(loss, penalty=penalty))
+    made = asked(loss, penalty=penalty)
+    real, fake = made.queries(net)
     found = 0.5 * real.total(x, y, fakes, KEY)  # in units of the threshold
     single = [real_loss(OBJECTIVES[loss], penalty)(net, x[i : i + 1], y[i : i + 1], fakes, KEY)[0] for i in range(6)]
     exact = by_hand(net, single, 0.5)
     assert torch.allclose(found, exact, atol=1e-5), (found - exact).abs().max()
-    free = of_fakes(fake, fakes, labels, unit=0.5, clipped=True)
+    free = made.of_fakes(fake, fakes, labels, 0.5)
     assert torch.allclose(free, by_hand(net, fake_loss(OBJECTIVES[loss])(net, fakes, labels), 0.5) / 5, atol=1e-5)
-    plain = of_fakes(fake, fakes, labels, unit=0.5, clipped=False)
+    plain = made.of_fakes(fake, fakes, labels, None)
     assert torch.allclose(plain, by_hand(net, fake_loss(OBJECTIVES[loss])(net, fakes, labels), 1e9) / 5, atol=1e-5)
 
 
@@ -63,8 +65,7 @@ def test_the_answer_is_the_sum_of_clipped_gradients(loss, penalty):
 @pytest.mark.parametrize(("loss", "penalty"), [("nonsaturating", 0.0), ("wgan", 10.0)])
 def test_no_neighbour_moves_the_answer_by_more_than_declared(loss, penalty, clipping):
     net, (x, y), fakes = critic(loss), images(6), images(5, seed=1)[0]
-    made = rules(loss, penalty=penalty, clipping=clipping)
-    query = queries(net, made)[0]
+    query = asked(loss, penalty=penalty, clipping=clipping).queries(net)[0]
     whole = query.total(x, y, fakes, KEY)
     strangers = {"zero": 0 * x[:1], "white": 0 * x[:1] + 1, "nan": x[:1] * torch.nan, "huge": x[:1] * 1e30}
     for i in (0, 3, 5):
@@ -80,47 +81,56 @@ def test_no_neighbour_moves_the_answer_by_more_than_declared(loss, penalty, clip
 
 @pytest.mark.parametrize("clipping", CLIPPINGS)
 def test_a_moving_threshold_leaves_the_bound_alone(clipping):
-    made = rules(clipping=clipping, clip_decay=0.25, steps=10)
-    assert made.threshold(0) == 0.5 and made.threshold(10) == 0.125 and made.threshold(5) == 0.25
+    made = asked(clipping=clipping)
     bounds = {bound_for(made.clip_at(t), 6) for t in (0.125, 0.5, 3.0)}
     assert len(bounds) == 1
     assert made.unit(0.25) == (0.25 if clipping == "flat" else 1.0)
 
 
-def game(loss="nonsaturating", **more):
-    torch.manual_seed(1)
-    net = ConvGenerator((1, 8, 8), SPEC.classes, 4, 8)
-    return Players(net, critic(loss), Turns(2, **more), learning_rate=0.01, critic_learning_rate=0.01)
+class Silent:
+    """In the place of a barrier: zeros, and what was asked."""
+
+    spec = SPEC
+
+    def __init__(self):
+        self.asked = []
+
+    def release(self, name, query, *public):
+        self.asked.append((query.clip, [tuple(p.shape) for p in public]))
+        return torch.zeros(query.shape, dtype=torch.float64)
+
+
+def tiny(**more):
+    settings = {"steps": 4, "batch": 6, "fakes": 5, "clip": 0.5, "critic_steps": 2, "critic_width": 4, "latent": 4}
+    return DPGAN(**settings | {"width": 8, "generator": "conv", **more})
 
 
 def test_the_critic_is_moved_by_the_release_and_by_public_fakes_alone():
-    asked = []
-
-    def ask(query, *public):
-        asked.append((query.clip, [tuple(p.shape) for p in public]))
-        return torch.zeros(query.shape, dtype=torch.float64)
-
-    made, run = rules(clip_decay=0.5), Run(device="cpu")
-    one, two = (play(g, ask, run, made, Preview(run, g.net, SPEC)) for g in (game(), game()))
+    barriers = Silent(), Silent()
+    one, two = (tiny(clip_decay=0.5).learn(barrier, Run(device="cpu")) for barrier in barriers)
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
-    assert [shapes for _, shapes in asked[:4]] == [[(5, 1, 8, 8), ()]] * 4
-    assert [clip.threshold for clip, _ in asked[:4]] == pytest.approx([0.5 * 0.5 ** (t / 4) for t in range(4)])
+    asked = barriers[0].asked
+    assert [shapes for _, shapes in asked] == [[(5, 1, 8, 8), ()]] * 4
+    assert [clip.threshold for clip, _ in asked] == pytest.approx([0.5 * 0.5 ** (t / 4) for t in range(4)])
 
 
 def test_public_images_start_the_game_and_set_the_threshold():
-    known = (images(20)[0].mul(255).byte(), torch.arange(20) % 3)
-    made, run, thresholds = rules("wgan", penalty=1.0), Run(device="cpu"), []
-
-    def ask(query, *public):
-        thresholds.append(query.clip.threshold)
-        return torch.zeros(query.shape, dtype=torch.float64)
-
-    cold, warm = game("wgan"), game("wgan")
-    play(warm, ask, run, made, Preview(run, warm.net, SPEC), known=known, warm=2, follow=True)
+    pixels, labels = arrays(seed=1)
+    public = PublicImages(Images(pixels[:, None], labels, SPEC.classes), "made up")
+    barrier = Silent()
+    tiny(loss="wgan", penalty=1.0, public_steps=2, clip_public=True).learn(barrier, Run(device="cpu"), public)
+    thresholds = [clip.threshold for clip, _ in barrier.asked]
     assert len(set(thresholds)) == 4 and all(1e-3 <= t <= 1e3 for t in thresholds)
-    rehearse(cold, (known[0], torch.full((20,), -1)), run, made, 1)  # classes of others: labels by chance
-    assert cold.turns.since == 0 and any(
-        not torch.equal(a, b) for a, b in zip(cold.critic.parameters(), critic("wgan").parameters(), strict=True)
+
+
+def test_a_public_game_moves_the_critic_and_leaves_the_turns_alone():
+    torch.manual_seed(1)
+    net = ConvGenerator((1, 8, 8), SPEC.classes, 4, 8)
+    players = Players(net, critic("wgan"), Turns(2), learning_rate=0.01, critic_learning_rate=0.01)
+    known = (images(20)[0].mul(255).byte(), torch.full((20,), -1))  # classes of others: labels by chance
+    public_game(players, asked("wgan", penalty=1.0), known, Run(device="cpu"), steps=1, fakes=5)
+    assert players.turns.since == 0 and any(
+        not torch.equal(a, b) for a, b in zip(players.critic.parameters(), critic("wgan").parameters(), strict=True)
     )
 
 
@@ -133,4 +143,4 @@ def test_a_norm_from_public_images_stays_between_limits():
             return self.found
 
     for norms, expected in (([2.0, 4.0], 3.0), ([0.0], 1e-3), ([1e9], 1e3), ([math.nan], 1e3)):
-        assert typical(Odd(norms), images(1), ()) == expected
+        assert typical_norm(Odd(norms), images(1), ()) == expected

@@ -1,4 +1,4 @@
-"""DPAF as its paper prints it, on public images: a folder with a stamp, which nothing takes for a release."""
+"""The command that runs DPAF as its paper prints it: a folder with a stamp, which nothing takes for a release."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def as_printed(request: Request, progress: Silent | None = None) -> dict[str, An
     The set must be public: a named benchmark set, or any set whose owner declares so by `request.provenance`.
     """
     from sfumato.api import check_out, make_budget, make_method
+    from sfumato.methods.gan.dpaf.dpaf import DPAF
 
-    if request.method != "dpaf":
-        raise InputError(f"Expected --method dpaf for --unsound, found '{request.method}': no other is kept unsound.")
     make_budget(request.epsilon, request.delta)
     method = make_method(request.method, request.settings)
+    if not isinstance(method, DPAF):
+        raise InputError(f"Expected --method dpaf for --unsound, found '{request.method}': no other is kept unsound.")
     check_out(request.out, request.count, "png")
-    made, spec, provenance = _carry_out(request, method, progress)  # type: ignore[arg-type]
+    made, spec, provenance = _carry_out(request, method, progress)
     facts = {
         "format": FORMAT,
         "stamp": made.stamp,
