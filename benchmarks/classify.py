@@ -74,15 +74,15 @@ def cells(table: str) -> Iterator[Cell]:
     names = ("scattering-fashion-mnist-1",) if table == "ours" else topagg.TABLES[table]
     for recipe in (topagg.RECIPES[name] for name in names):
         noise = 0.0 if math.isinf(recipe.epsilon) else 1.0
-        yield Cell(recipe.name, topagg.make(recipe), recipe.epsilon, noise, recipe.published)
+        yield Cell(recipe.name, Classifier(**recipe.settings), recipe.epsilon, noise, recipe.published)
 
 
 def control() -> Iterator[Cell]:
     """Table 10: NormTopK at k = 0.8 or no compression, under three kinds of noise."""
     k = 0.8
     for epsilon in (0.1, 1.0):
-        sparse, dense = (topagg.make(topagg.topagg("mnist", epsilon, kind)) for kind in (k, 1.0))
-        found = topagg.CONTROL_FOUND[epsilon]
+        sparse, dense = (Classifier(**topagg.topagg("mnist", epsilon, kind).settings) for kind in (k, 1.0))
+        found = topagg.CONTROL_PUBLISHED[epsilon]
         for kind, classifier, noise in (
             ("topk-full-noise", sparse, 1 / math.sqrt(k)),
             ("topagg", sparse, 1.0),

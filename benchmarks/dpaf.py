@@ -224,7 +224,7 @@ def attack_rows(grid: Grid, changes: dict[str, str], seeds: int) -> None:
     few = {"epochs": "40", "batch": "16", "mu": "4", **changes}
     grid.add("XVII", "SGD", None, 0, lambda: attacked(grid, "SGD", sgd(device=Run().device), seeds))
     for epsilon in (10.0, 5.0, 1.0, 0.5):
-        train = private(make_method("dpaf", few), epsilon)
+        train = private(synthesize, make_method("dpaf", few), epsilon)
         grid.add(
             "XVII",
             "dpaf",

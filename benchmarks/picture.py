@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sfumato import Release
-from sfumato.release.documents.pictures import png
+from sfumato.data.images import png
 from sfumato.types import Images
 
 ROWS = 8

@@ -200,7 +200,7 @@ def step_time(name: str, device: str, steps: int) -> float:
     method = find(name)(**settings)
     plan = method.plan(box.spec, Budget(10.0))
     clock = Clock(device)
-    run = Run(device=device, progress=clock, ledger=None, microbatch=8192)
+    run = Run(device=device, progress=clock, odometer=None, microbatch=8192)
     method.learn(Barrier(box, box.spec, Odometer(plan), device=run.device, microbatch=8192), run)
     gaps = np.diff(clock.times)[len(clock.times) // 3 :]
     return 1000 * float(statistics.median(gaps))

@@ -71,14 +71,14 @@ def _bits(keys: Tensor, count: int, salt: int) -> Tensor:
     return mixed(mixed(keys + salt)[:, None] + place)
 
 
-def drawing(generator: Callable[[str, int], torch.Generator], copies: int = 1) -> Callable[[int], Draw]:
+def drawing(generator: Callable[[str, int], torch.Generator], noise_multiplicity: int = 1) -> Callable[[int], Draw]:
     """For `DPSGD`: hands each row the key of the step and of its copy, and the number of the copy."""
 
     def at(step: int) -> Draw:
         key = torch.randint(2**62, (), generator=generator("records", step))
 
         def draw(rows: int) -> tuple[Tensor, ...]:
-            copy = torch.arange(rows) % copies
+            copy = torch.arange(rows) % noise_multiplicity
             return mixed(key + copy), copy
 
         return draw

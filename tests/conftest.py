@@ -27,13 +27,13 @@ def _audited_elsewhere(request, monkeypatch):
         monkeypatch.setattr("sfumato.audit.apart.level0_apart", _passed_if_ours)
 
 
-def _passed_if_ours(method, plan, public=None, *, verb="synthesize", device="cpu"):
+def _passed_if_ours(examine, method, plan, public, verb, *, device):
     from sfumato.audit import apart
     from sfumato.audit.report import Report
 
     if type(method).__module__.startswith("sfumato."):
         return Report(plan.method, ())
-    return apart.examined(method, plan, public, verb, device)
+    return apart._named(examine)(method, plan, public, verb, device)
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ def bright_and_dark(n=400):
 
 def learned(method, box, epsilon=50.0, public=None):
     """The generator that `method` learns with little noise."""
-    ledger = Odometer(method.plan(box.spec, Budget(epsilon)))
-    return method.learn(Barrier(box, box.spec, ledger), Run(device="cpu", ledger=ledger), public)
+    odometer = Odometer(method.plan(box.spec, Budget(epsilon)))
+    return method.learn(Barrier(box, box.spec, odometer), Run(device="cpu", odometer=odometer), public)
 
 
 def learned_apart(method, box):

@@ -67,13 +67,13 @@ def learn(folder: Path, stop: int) -> None:
     run = Run(
         device="cpu",
         folder=folder,
-        ledger=Odometer(METHOD.plan(box.spec, Budget(5.0))),
+        odometer=Odometer(METHOD.plan(box.spec, Budget(5.0))),
         ranks=ranks,
         every=0.0,
         progress=Lose(stop, ranks.rank),
     )
     noise = Fixed() if "noiseless" in folder.name else None
-    barrier = Barrier(box, box.spec, run.ledger, noise=noise, ranks=ranks)
+    barrier = Barrier(box, box.spec, run.odometer, noise=noise, ranks=ranks)
     net = METHOD.learn(barrier, run)
     torch.save(net.state_dict(), folder / f"weights-{ranks.rank}.pt")
     ranks.wait()
@@ -86,8 +86,8 @@ def noise(folder: Path) -> None:
     from tests.made_up import box
 
     ranks, data = join(), box()
-    ledger = Odometer(Plan("noise", {}, data.spec, Budget(1.0), {"sum": crossing(Bound(1.0), 5.0, times=100)}))
-    barrier = Barrier(data, data.spec, ledger, ranks=ranks)
+    odometer = Odometer(Plan("noise", {}, data.spec, Budget(1.0), {"sum": crossing(Bound(1.0), 5.0, times=100)}))
+    barrier = Barrier(data, data.spec, odometer, ranks=ranks)
     query = BoundedSum(lambda images, labels: torch.zeros(len(images), 500), Bound(1.0), (500,))
     ones = BoundedSum(lambda images, labels: torch.full((len(images), 500), 0.02), Bound(1.0), (500,))
     found = torch.stack([barrier.release("sum", query) for _ in range(40)])

@@ -68,9 +68,9 @@ def test_held_parts_are_opened_by_the_barrier_and_by_checkpoints_alone():
 
 def test_accounts_met_through_records_are_asked_for_by_the_custodian_s_verb_alone():
     """`Ledger.show` follows records from account to account; whatever leaves takes `Ledger.told`."""
-    asking = [p.relative_to(ROOT).as_posix() for p in SOURCES if re.search(r"accounts\.show\(", p.read_text())]
-    assert sorted(asking) == ["api.py", "ledger/store.py"]  # `budget_of`, and an example
-    assert (ROOT / "api.py").read_text().count("accounts.show(") == 1
+    asking = [p.relative_to(ROOT).as_posix() for p in SOURCES if re.search(r"ledger\.show\(", p.read_text())]
+    assert sorted(asking) == ["ledger/reservation.py", "ledger/store.py"]  # for `budget_of`, and an example
+    assert (ROOT / "ledger/reservation.py").read_text().count("ledger.show(") == 1
 
 
 def test_the_command_line_talks_to_the_api_alone():

@@ -19,10 +19,10 @@ from typing import Any
 
 # Commands around a method that have an audit of their own: module and function, which takes the arguments of `check`.
 VERBS = {
-    "synthesize": ("sfumato.audit", "check_synthesize"),
-    "train-classifier": ("sfumato.audit", "check_classifier"),
-    "tune": ("sfumato.audit", "check_tune"),
-    "publish": ("sfumato.audit", "check_publish"),
+    "synthesize": ("sfumato.flow.verbs_audit", "check_synthesize"),
+    "train-classifier": ("sfumato.flow.verbs_audit", "check_classifier"),
+    "tune": ("sfumato.flow.verbs_audit", "check_tune"),
+    "publish": ("sfumato.flow.verbs_audit", "check_publish"),
 }
 
 
@@ -97,7 +97,7 @@ def audited(case: dict[str, Any], level: int, seed: int) -> tuple[list[dict[str,
     verb: Callable[..., Any] | None = getattr(importlib.import_module(module), name, None)
     if verb is None:
         return rows, f"{case['verb']} has no audit of its own"
-    return rows + verb(method, level=level, seed=seed, **options).to_json()["rows"], ""
+    return rows + verb(method, seed=seed, **options).to_json()["rows"], ""
 
 
 def subject(case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

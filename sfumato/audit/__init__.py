@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-from sfumato.audit.check import check, level0
+from sfumato.audit.check_method import check, level0
 from sfumato.audit.games.attack import attack
 from sfumato.audit.recording.subject import Finding, Subject
 from sfumato.audit.report import Report
-from sfumato.audit.verbs import check_classifier, check_publish, check_synthesize, check_tune
 
 __all__ = [
     "Finding",
@@ -18,9 +17,5 @@ __all__ = [
     "Subject",
     "attack",
     "check",
-    "check_classifier",
-    "check_publish",
-    "check_synthesize",
-    "check_tune",
     "level0",
 ]

@@ -1,4 +1,6 @@
-"""Level 0 in a process of its own, which never holds the private set: `synthesize` audits there before it reserves.
+"""Level 0 in a process of its own, which never holds the private set: what spends is audited there before it reserves.
+
+What is to be examined, and by which function, is said by the one who asks; the function by its dotted name.
 
 The process is started when it is first needed, with a fresh interpreter, and serves until its owner ends. A method
 that it cannot import, such as one that was typed at a prompt, is audited in the process that asks, and the report
@@ -14,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from dataclasses import replace
+from collections.abc import Callable
+from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -23,7 +26,6 @@ from sfumato.audit.recording.subject import Finding
 from sfumato.audit.report import Report
 from sfumato.errors import AuditFailed
 
-SIDE = 16  # of images that are audited
 _LOCK = threading.Lock()
 _WORKER: list[_Worker] = []
 
@@ -49,9 +51,10 @@ class _Worker:
         self._ask = Connection(asks[1], readable=False)
         self._hear = Connection(hears[0], writable=False)
 
-    def __call__(self, question: Any) -> Any:
+    def __call__(self, question: bytes) -> Report | str:
         self._ask.send_bytes(question)
-        return self._hear.recv()
+        answer: Report | str = self._hear.recv()
+        return answer
 
     def close(self) -> None:
         """End it; it has nothing to put away."""
@@ -62,24 +65,20 @@ class _Worker:
         self._process.wait()
 
 
-def level0_apart(
-    method: Any, plan: Any, public: Any = None, *, verb: str = "synthesize", device: str = "cpu"
-) -> Report:
-    """The checks of level 0 and of a whole command, made elsewhere."""
+def level0_apart(examine: str, *given: Any, device: str) -> Report:
+    """What the function of this dotted name reports of `given` and `device`, found elsewhere."""
     try:
-        question = ForkingPickler.dumps((method, plan, public, verb, device))
+        question = ForkingPickler.dumps((examine, (*given, device)))
     except Exception as error:  # a class of somebody's own may refuse in any way
-        return _here(method, plan, public, verb, device, f"it cannot be sent to another process ({error})"[:200])
+        return _here(examine, (*given, device), f"it cannot be sent to another process ({error})"[:200])
     with _LOCK:
         answer = _asked(bytes(question))
         if device != "cpu":
             close()  # its memory on the device is needed for the run
-    if isinstance(answer, str):
-        return _here(method, plan, public, verb, device, answer)
-    return answer
+    return _here(examine, (*given, device), answer) if isinstance(answer, str) else answer
 
 
-def _asked(question: bytes) -> Any:
+def _asked(question: bytes) -> Report | str:
     if _WORKER and _WORKER[0].owner != os.getpid():  # a fork has the pipes of its parent, and must leave them alone
         _WORKER.clear()
     if not _WORKER:
@@ -102,50 +101,17 @@ def close() -> None:
 atexit.register(close)
 
 
-def _here(method: Any, plan: Any, public: Any, verb: str, device: str, why: str) -> Report:
-    report = examined(method, plan, public, verb, device)
+def _here(examine: str, given: tuple[Any, ...], why: str) -> Report:
+    report = _named(examine)(*given)
     row = Finding("process", 0, True, f"audited in the process that holds the data: {why}")
     return Report(report.title, (*report.rows, row))
 
 
-def examined(method: Any, plan: Any, public: Any, verb: str, device: str) -> Report:
-    """Level 0 of a method, and of the command around it."""
-    from sfumato.audit import verbs
-    from sfumato.audit.check import level0
-
-    whole = {
-        "synthesize": verbs.check_synthesize,
-        "train-classifier": verbs.check_classifier,
-        "tune": verbs.check_tune,
-    }[verb]
-    plan, shape = _looked_at(method, plan), plan.data.shape
-    public = _cut(public, shape, plan.data.shape)
-    options = {"public": public} if verb == "synthesize" else {}
-    inner = level0(method, plan.data, plan.budget, plan=plan, public=public, device=device)
-    if not all(row.ok for row in inner.rows):
-        return inner
-    outer = whole(method, spec=plan.data, budget=plan.budget, plan=plan, **options)
-    return Report(inner.title, (*inner.rows, *outer.rows))
-
-
-def _looked_at(method: Any, plan: Any) -> Any:
-    """The plan for smaller images, where those of the data would take minutes; a rehearsal has them as they are."""
-    side, (channels, *sides) = getattr(type(method), "audit_side", SIDE), plan.data.shape
-    small = (channels, *(min(side, s) for s in sides))
-    if small == plan.data.shape:
-        return plan
-    try:
-        return method.plan(replace(plan.data, shape=small), plan.budget)
-    except ValueError:  # too small for these settings
-        return plan
-
-
-def _cut(public: Any, shape: tuple[int, ...], small: tuple[int, ...]) -> Any:
-    """Public images as small as the made-up ones; those of another shape than the data are left for the method."""
-    if public is None or public.images.pixels.shape[1:] != shape:
-        return public
-    pixels = public.images.pixels[:, :, : small[1], : small[2]]
-    return replace(public, images=replace(public.images, pixels=pixels))
+def _named(dotted: str) -> Callable[..., Report]:
+    """The function of this name, in whichever module it lies."""
+    module, _, name = dotted.rpartition(".")
+    function: Callable[..., Report] = getattr(import_module(module), name)
+    return function
 
 
 def serve(ask: int, answer: int) -> None:
@@ -171,12 +137,12 @@ def _answer(hear: Connection, say: Connection) -> None:
         except (EOFError, OSError):
             return
         try:
-            given = ForkingPickler.loads(data)
+            examine, given = ForkingPickler.loads(data)
         except Exception as error:
             say.send(f"it cannot be imported there ({type(error).__name__}: {error})"[:200])
             continue
         try:
-            found = examined(*given)
+            found = _named(examine)(*given)
         except Exception as error:
             found = Report("audit", (Finding("audit", 0, False, f"{type(error).__name__}: {error}"[:300]),))
         say.send(Report(found.title, found.rows))

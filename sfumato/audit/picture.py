@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.audit.games.step import Played
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 INK = "#222222"
 CLAIM = "#2c6e9b"
@@ -30,7 +34,7 @@ def tradeoff(games: Sequence[tuple[str, Played]], title: str) -> bytes:
     return made.getvalue()
 
 
-def _panel(axes: object, name: str, game: Played) -> None:
+def _panel(axes: Axes, name: str, game: Played) -> None:
     at = np.concatenate([np.geomspace(1e-5, 0.02, 60), np.linspace(0.021, 1, 120)])
     allowed = [game.curve.fnr(float(a)) for a in at]
     colour = SEEN if game.ok else WRONG

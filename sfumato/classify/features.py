@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sfumato.errors import InputError
+from sfumato.networks.pretrained import efficientnet, inception
+from sfumato.networks.pretrained.weights import efficientnet_file, fill, inception_file
 
 SIDE = 128  # pixels that ResNet-18 is shown
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -63,7 +65,8 @@ class ResNet18(nn.Module):
         return x.mean((2, 3))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.fc(self.features(x))
+        scores: Tensor = self.fc(self.features(x))
+        return scores
 
 
 def _prepare_resnet(images: Tensor) -> Tensor:
@@ -95,9 +98,6 @@ class Public(nn.Module):
 
 def public_features(name: str, weights: str | Path | None = None) -> Public:
     """The named network, filled from its file."""
-    from sfumato.networks.pretrained import efficientnet, inception
-    from sfumato.networks.pretrained.weights import efficientnet_file, fill, inception_file
-
     if name == "inception":
         return Public(fill(inception.InceptionV3(), inception_file(weights)), inception.prepare, 2048)
     if name == "resnet18":

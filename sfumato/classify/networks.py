@@ -53,7 +53,8 @@ class Network(nn.Module):
         self.head = head
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.head(self.body(images))
+        scores: Tensor = self.head(self.body(images))
+        return scores
 
 
 class Scaled(nn.Module):

@@ -20,6 +20,7 @@ import torch
 from sfumato.classify.features import NAMES
 from sfumato.classify.networks import NETWORKS, Architecture, Network, build
 from sfumato.errors import InputError
+from sfumato.release.documents.render import render_text
 from sfumato.release.files import schema
 from sfumato.release.files.bundle import appearing, ensure_free, must_verify
 from sfumato.release.files.content import text_problem
@@ -27,7 +28,7 @@ from sfumato.release.files.gate import Gate, Public, Rule, json_rule, rule, tens
 from sfumato.release.files.hashes import HASHES, SIGNATURE
 from sfumato.release.files.names import public_command
 from sfumato.release.files.reading import read_statement, read_tensors
-from sfumato.release.files.seal import seal, signing_key
+from sfumato.release.files.sign import seal, signing_key
 from sfumato.release.statement.statement import to_markdown
 
 FORMAT = "sfumato-classifier/1"
@@ -79,7 +80,7 @@ class TrainedClassifier:
         device = next(self.network.head.parameters()).device
         found = [
             self.network(piece.to(device).float() / 255).argmax(1).cpu()
-            for piece in torch.from_numpy(np.ascontiguousarray(pixels)).split(batch)
+            for piece in torch.split(torch.from_numpy(np.ascontiguousarray(pixels)), batch)
         ]
         return torch.cat([torch.zeros(0, dtype=torch.long), *found]).numpy()
 
@@ -97,7 +98,9 @@ class TrainedClassifier:
             self._write(gate, command)
             seal(gate, private, signer)
             if verified:
-                must_verify(gate.folder)
+                from sfumato.classify.verify import verify
+
+                must_verify(gate.folder, verify)
         return Path(folder)
 
     def _write(self, gate: Gate, command: str | None) -> None:
@@ -135,8 +138,6 @@ class TrainedClassifier:
 
 def documents(statement: dict[str, Any]) -> dict[str, str]:
     """Names and texts of PRIVACY.md and README.md."""
-    from sfumato.release.documents.render import render_text
-
     return {"PRIVACY.md": to_markdown(statement), "README.md": render_text("classifier.md.j2", s=statement)}
 
 

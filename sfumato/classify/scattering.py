@@ -46,6 +46,13 @@ class Scattering(nn.Module):
     torch.Size([2, 243, 8, 8])
     """
 
+    _psi0: Tensor
+    _psi1: Tensor
+    _full_y: Tensor
+    _full_x: Tensor
+    _half_y: Tensor
+    _half_x: Tensor
+
     def __init__(self, shape: tuple[int, int, int]) -> None:
         super().__init__()
         if min(shape[1:]) < LEAST:
@@ -73,11 +80,11 @@ class Scattering(nn.Module):
             return images.new_zeros(0, MAPS * self.shape[0], *sides)
         size = CHUNK if images.device.type == "cpu" else 16 * CHUNK
         # Spectra in float32 whatever the caller's precision is.
-        return torch.cat([self._some(piece.float()) for piece in images.split(size)]).to(images.dtype)
+        return torch.cat([self._some(piece.float()) for piece in torch.split(images, size)]).to(images.dtype)
 
     def _some(self, images: Tensor) -> Tensor:
         """Maps of some images: channel after channel, its 81 maps in the order S0, S1 fine, S1 coarse, S2."""
-        x = F.pad(images, self._pads, mode="reflect")  # type: ignore[arg-type]
+        x = F.pad(images, self._pads, mode="reflect")
         spectrum = torch.fft.fft2(x)[:, :, None]
         fine = _modulus(torch.fft.ifft2(spectrum * self._psi0))
         coarse = _halved(spectrum, self._psi1)
@@ -96,8 +103,10 @@ def morlet(sides: list[int], scale: int, angle: float) -> Tensor:
     along = x * math.cos(angle) + y * math.sin(angle)
     across = y * math.cos(angle) - x * math.sin(angle)
     bump = torch.exp(-(along**2 + (SLANT * across) ** 2) / (2 * sigma**2))
-    bump, wave = (_round(part, sides) for part in (bump, bump * torch.exp(1j * frequency * along)))
-    return (wave - bump * (wave.sum() / bump.sum())) * (SLANT / (2 * math.pi * sigma**2))
+    wave = _round(bump * torch.exp(1j * frequency * along), sides)
+    bump = _round(bump, sides)
+    wavelet: Tensor = (wave - bump * (wave.sum() / bump.sum())) * (SLANT / (2 * math.pi * sigma**2))
+    return wavelet
 
 
 def _round(plane: Tensor, sides: list[int]) -> Tensor:

@@ -42,7 +42,7 @@ def budget(
     label: options.Label = None,
     size: options.Size = None,
     grey: options.Grey = False,
-    ledger: options.Odometer = None,
+    ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> Answer:
     """Show the privacy account of a data set with the history of its runs; --total sets what is granted."""

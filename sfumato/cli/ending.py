@@ -10,7 +10,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import typer
 
@@ -20,7 +20,11 @@ from sfumato.errors import Interrupted, SfumatoError
 NO_MEMORY = "There is not enough memory for this; ask for fewer or smaller images, or smaller settings."
 STOPPED = 130
 READER_LEFT = 141  # as a shell reports a command whose reader closed the pipe
-USAGE = tuple(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+# Typer does not export the class that all its complaints have in common.
+USAGE = cast(
+    tuple[type[typer.BadParameter], ...],
+    tuple(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"),
+)
 
 
 def ended(command: Callable[[], Any], *, as_json: bool) -> int:

@@ -93,7 +93,7 @@ def evaluate(
     label: options.Label = None,
     person: options.Person = None,
     device: Device = "auto",
-    ledger: options.Odometer = None,
+    ledger: options.Ledger = None,
     out: Out = None,
     publish_accuracy: Publish = None,
     delta: options.Delta = 1e-5,
@@ -194,7 +194,7 @@ def _show_utility(out: Console, utility: dict[str, Any]) -> None:
     synthetic = utility["synthetic"]
     real = utility["real"]
     reference = utility["reference"]
-    columns = ("classifier", "synthetic", "best look*", "real", *(("DC-GAN",) if reference else ()))
+    columns = ("classifier", "synthetic", "best of 8*", "real", *(("DC-GAN",) if reference else ()))
     rows = [
         (
             name,

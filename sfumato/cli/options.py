@@ -111,7 +111,7 @@ Microbatch = Annotated[
         help="Records worked on at once. Fewer need less memory; results change by rounding, the guarantee not at all.",
     ),
 ]
-Odometer = Annotated[str | None, typer.Option(metavar="FILE", help="The privacy ledger, instead of your default one.")]
+Ledger = Annotated[str | None, typer.Option(metavar="FILE", help="The privacy ledger, instead of your default one.")]
 Out = Annotated[str, typer.Option(metavar="DIR", help="The folder to write; it must be new or empty.")]
 Release = Annotated[str, typer.Argument(metavar="RELEASE", help="A release folder.", show_default=False)]
 

@@ -64,10 +64,8 @@ def plan(
     if data is None and recipe is not None:
         records, shape, classes = request.described(recipe, records, shape, classes)
     if data is None:
-        _check_description(records, shape, classes, options.given(context))
-        spec = request.describe(
-            records=records, shape=shape, classes=classes, unit=unit or "record", private_count=private_count
-        )  # type: ignore[arg-type]
+        described = _check_description(records, shape, classes, options.given(context))
+        spec = request.describe(*described, unit=unit or "record", private_count=private_count)
     else:
         _check_data(shape, classes)
         options.check_unit(unit, person)
@@ -92,8 +90,10 @@ def _check_data(shape: str | None, classes: int | None) -> None:
         raise InputError(f"Give either --data DATA or a description ({DESCRIBE}), not both.")
 
 
-def _check_description(records: int | None, shape: str | None, classes: int | None, given: list[str]) -> None:
-    """Refuse a description with a part missing or with numbers that no image set has."""
+def _check_description(
+    records: int | None, shape: str | None, classes: int | None, given: list[str]
+) -> tuple[int, str, int]:
+    """The description; one with a part missing or with numbers that no image set has is refused."""
     if records is None and shape is None and classes is None:
         raise InputError(f"Say which data to plan for: give --data DATA, or {DESCRIBE}.")
     if records is None or shape is None or classes is None:
@@ -105,6 +105,7 @@ def _check_description(records: int | None, shape: str | None, classes: int | No
             raise InputError(f"Expected --{name} from 1 to {most}, found {value}.")
     if any(_too_long(side.strip()) for side in shape.lower().split("x")):
         raise InputError(f"Expected --shape with sides of at most {LARGEST_SIDE}, found {shape[:40]}.")
+    return records, shape, classes
 
 
 def _too_long(side: str) -> bool:

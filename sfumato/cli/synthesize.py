@@ -78,27 +78,29 @@ def synthesize(
     seed: options.Seed = 0,
     device: Device = "auto",
     microbatch: options.Microbatch = 1024,
-    ledger: options.Odometer = None,
+    ledger: options.Ledger = None,
     out: options.Out = "release",
     sign: Sign = None,
     signer: Signer = None,
     unsound: Unsound = False,
     resume: Resume = None,
     json: options.Json = False,
-) -> Answer:
+) -> Answer | None:
     """Learn a generator from private images within a budget and write a release folder."""
     from sfumato.flow import request
 
     if resume is not None:
         _alone(options.given(context))
         if request.follows():
-            return request.assist(None, resume)
+            request.assist(None, resume)
+            return None
         return _watched(lambda shown: request.resume(resume, shown), json)
     asked = _request(request.typed(context.params, options.given(context), options.settings(set)), unit)
     if unsound:
         return _unsound(asked, options.given(context), json)
     if request.follows():
-        return request.assist(asked, None)
+        request.assist(asked, None)
+        return None
     return _watched(lambda shown: (asked, request.carry_out(asked, shown)), json)
 
 

@@ -55,7 +55,7 @@ def train_classifier(
     seed: options.Seed = 0,
     device: Device = "auto",
     microbatch: options.Microbatch = 1024,
-    ledger: options.Odometer = None,
+    ledger: options.Ledger = None,
     out: Out = "classifier",
     sign: Sign = None,
     signer: Signer = None,

@@ -46,7 +46,7 @@ def tune(
     count: options.Count = 10_000,
     format: options.Format = "png",
     seed: options.Seed = 0,
-    ledger: options.Odometer = None,
+    ledger: options.Ledger = None,
     out: options.Out = "release",
     json: options.Json = False,
 ) -> Answer:

@@ -8,7 +8,7 @@ sentence (`InputError`), before anything is spent.
 from __future__ import annotations
 
 from sfumato.data.labels import LabelPrior, parse_labels
-from sfumato.data.load import load
+from sfumato.data.loading import load
 from sfumato.data.public import PublicImages, load_public
 
 __all__ = ["LabelPrior", "PublicImages", "load", "load_public", "parse_labels"]

@@ -58,18 +58,18 @@ def _whole(path: Path) -> bytes:
 
 def _unpacked(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     """Files out of the archive, read in its own order; nothing is written to disk."""
-    found = set()
+    seen = set()
     try:
         with tarfile.open(path) as archive:
             for member in archive:
                 name = member.name.rpartition("/")[2]
                 if name in names and member.isfile():
-                    found.add(name)
+                    seen.add(name)
                     yield f"{path}, {name}", _content(archive.extractfile(member))
     except (tarfile.TarError, EOFError, OSError) as error:
         raise InputError(f"{show(path)} cannot be unpacked ({show(error)}); replace it by a good copy.") from error
-    if found != set(names):
-        raise InputError(f"{show(path)} does not hold {sorted(set(names) - found)[0]}; replace it by a good copy.")
+    if seen != set(names):
+        raise InputError(f"{show(path)} does not hold {sorted(set(names) - seen)[0]}; replace it by a good copy.")
 
 
 def _content(file: IO[bytes] | None) -> bytes:

@@ -28,7 +28,9 @@ def fill(source: Source, *, size: int | None, grey: bool, declared: int | None, 
     digests = np.empty((count, 32), np.uint8)
     pixels = _store(source, digests, size or source.size, grey, _teller(progress, total))
     who = source.persons
-    return Records(pixels, source.labels, who and who.numbers, digests, who and who.digests)
+    if who is None:
+        return Records(pixels, source.labels, None, digests)
+    return Records(pixels, source.labels, who.numbers, digests, who.digests)
 
 
 def box(source: Source, inside: Records, declared: int | None) -> PrivateImages:

@@ -76,7 +76,7 @@ def open_folder(root: Path, options: Options) -> Source:
 
 def find_images(base: Path, root: Path) -> list[str]:
     """Names of the images below `base`, sorted; everything that might hide or smuggle an image is refused."""
-    found: list[str] = []
+    names: list[str] = []
     waiting = [base]
     while waiting:
         with os.scandir(waiting.pop()) as entries:
@@ -88,8 +88,8 @@ def find_images(base: Path, root: Path) -> list[str]:
                     _check_folder(entry)
                     waiting.append(Path(entry.path))
                 elif _is_image(entry, base, root):
-                    found.append(Path(entry.path).relative_to(base).as_posix())
-    return sorted(found)
+                    names.append(Path(entry.path).relative_to(base).as_posix())
+    return sorted(names)
 
 
 def _check_name(entry: os.DirEntry[str]) -> None:

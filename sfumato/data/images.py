@@ -47,6 +47,15 @@ def decode(data: Path | bytes, where: str) -> np.ndarray:
             ) from error
 
 
+def png(pixels: np.ndarray) -> bytes:
+    """One image (channels, height, width) as PNG, packed lightly because many are written."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)).save(buffer, "PNG", compress_level=1)
+    return buffer.getvalue()
+
+
 def digest(image: np.ndarray) -> bytes:
     """BLAKE2b-256 of a decoded image; its mode and size count, its file format does not."""
     height, width = image.shape[:2]

@@ -85,7 +85,7 @@ def _from_json(text: str, path: Path) -> Iterable[tuple[str, object]]:
     return pairs
 
 
-class _Pairs(list):  # type: ignore[type-arg]
+class _Pairs(list[tuple[str, object]]):
     """The pairs of a JSON object, kept apart so that a class named twice is seen."""
 
 

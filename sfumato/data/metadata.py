@@ -30,12 +30,12 @@ class Row:
 
 def find_metadata(folder: Path) -> Path | None:
     """The metadata file of a folder."""
-    found = [folder / name for name in METADATA if (folder / name).exists()]
-    if len(found) > 1:
-        raise InputError(f"{show(folder)} has both {found[0].name} and {found[1].name}; keep one of them.")
-    if found and not found[0].is_file():
-        raise InputError(f"{show(found[0])} is not a regular file; replace it by the metadata or rename it.")
-    return found[0] if found else None
+    files = [folder / name for name in METADATA if (folder / name).exists()]
+    if len(files) > 1:
+        raise InputError(f"{show(folder)} has both {files[0].name} and {files[1].name}; keep one of them.")
+    if files and not files[0].is_file():
+        raise InputError(f"{show(files[0])} is not a regular file; replace it by the metadata or rename it.")
+    return files[0] if files else None
 
 
 def read_metadata(path: Path, options: Options) -> list[Row]:

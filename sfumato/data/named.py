@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.data import papers
+from sfumato.data import faces
 from sfumato.data.cifar import open_cifar
 from sfumato.data.download import Address, fetch
 from sfumato.data.idx import open_idx
 from sfumato.data.npz import open_npz
-from sfumato.data.places import open_places
+from sfumato.data.places365 import open_places
 from sfumato.data.source import Options, Source, pick_split, show
 from sfumato.errors import InputError
 
@@ -68,12 +68,12 @@ def _digits(path: Path, options: Options) -> Source:
 
     options.refuse_columns("digits")
     pick_split(options.split, ["train"], "digits")
-    found = load_digits()
-    images = np.round(found.images * (255 / 16)).astype(np.uint8)
+    digits = load_digits()
+    images = np.round(digits.images * (255 / 16)).astype(np.uint8)
     return Source(
         "digits",
         DIGITS,
-        found.target.astype(np.int64),
+        digits.target.astype(np.int64),
         lambda: ((f"digits, image {row}", image) for row, image in enumerate(images)),
     )
 
@@ -92,9 +92,9 @@ SETS: dict[str, Named] = {
     "fairface": Named(_npz(label="gender")),
     "pneumonia-mnist": Named(_npz("normal", "pneumonia")),
     "tinyimagenet": Named(_npz()),
-    "celeba-gender": Named(papers.open_celeba_gender, public=False),
-    "celeba-hair": Named(papers.open_celeba_hair, public=False),
-    "ffhq-gender": Named(papers.open_ffhq_gender, public=False),
+    "celeba-gender": Named(faces.open_celeba_gender, public=False),
+    "celeba-hair": Named(faces.open_celeba_hair, public=False),
+    "ffhq-gender": Named(faces.open_ffhq_gender, public=False),
     "places365-3": Named(open_places, public=False),
 }
 NAMES = tuple(SETS)
@@ -115,8 +115,8 @@ def open_named(text: str, options: Options) -> Source:
             if not given
             else "The set digits takes no path; write digits."
         )
-    found = row.open(_path(name, row, given), options)
-    return replace(found, name=name, public=row.public)
+    source = row.open(_path(name, row, given), options)
+    return replace(source, name=name, public=row.public)
 
 
 def _path(name: str, row: Named, given: str) -> Path:

@@ -23,10 +23,10 @@ ROWS = 64  # images read together
 
 def parquet_files(folder: Path) -> list[Path]:
     """The parquet files of a folder and of its folder `data`, a metadata file aside."""
-    found = [path for place in (folder, folder / "data") if place.is_dir() for path in place.iterdir()]
+    paths = [path for place in (folder, folder / "data") if place.is_dir() for path in place.iterdir()]
     return sorted(
         path
-        for path in found
+        for path in paths
         if path.suffix == ".parquet" and path.name not in METADATA and not path.name.startswith(".")
     )
 

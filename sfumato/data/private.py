@@ -6,12 +6,11 @@ Only `sfumato.privacy` opens boxes. Everything else passes them along and reads 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sfumato.data.store import Pixels
 from sfumato.errors import InputError
 from sfumato.types import DataSpec
 
@@ -55,6 +54,15 @@ class PrivateImages:
         raise TypeError("Private images cannot be copied or pickled; pass the box itself.")
 
 
+class PixelStore(Protocol):
+    """Decoded images by row: a file (`store.Pixels`), or what an audit makes up."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]: ...
+    def read(self, rows: Any, /) -> np.ndarray: ...
+    def close(self) -> None: ...
+
+
 class Records:
     """What is inside a box. `labels` index the classes of the spec; `digests` name the images as they came.
 
@@ -63,7 +71,7 @@ class Records:
 
     def __init__(
         self,
-        pixels: Pixels,
+        pixels: PixelStore,
         labels: np.ndarray,
         persons: np.ndarray | None,
         digests: np.ndarray,

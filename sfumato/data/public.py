@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.data.load import load
+from sfumato.data.loading import load
 from sfumato.data.private import records
 from sfumato.errors import InputError
 from sfumato.types import Images

@@ -67,14 +67,14 @@ class GeneratorDPSGD(DPSGD):
             noise_multiplicity=noise_multiplicity,
             draw=drawing(run.generator, noise_multiplicity),
             bfloat16=bfloat16,
-            state={"strip": self.preview},
+            state={"preview": self.preview},
         )
 
     def steps(self) -> Iterator[int]:
         """The same, with a preview after some of them."""
         for step in super().steps():
             yield step
-            self.preview.look(step, self.config.steps, self.finished)
+            self.preview.snapshot(step, self.config.steps, self.finished)
 
     def finished(self) -> Generator:
         """A copy with the averaged weights, ready to sample."""

@@ -44,19 +44,19 @@ def features(
     if not cache:
         return space(images, advance)
     path = folder() / f"{key(images, space)}.npy"
-    if (found := _read(path, (len(images), space.dim))) is not None:
-        return found
-    made = space(images, advance)
-    _write(path, made)
-    return made
+    if (kept := _read(path, (len(images), space.dim))) is not None:
+        return kept
+    rows = space(images, advance)
+    _write(path, rows)
+    return rows
 
 
 def _read(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
     try:
-        found = np.load(path, allow_pickle=False)
+        rows = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None  # absent or damaged: it is made again
-    return found if found.shape == shape and found.dtype == np.float32 else None
+    return rows if rows.shape == shape and rows.dtype == np.float32 else None
 
 
 def _write(path: Path, made: np.ndarray) -> None:

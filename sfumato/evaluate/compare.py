@@ -29,13 +29,13 @@ def compare(folders: Sequence[str | Path], out: str | Path = "comparison") -> di
     """
     places = _check(folders, out)
     rows = [_row(number, folder) for number, folder in enumerate(places, 1)]
-    found = [row.pop("evaluation") for row in rows]
-    private = any(e["touches_private"] for e in found if e)
-    classifier, space = _common(found)
-    for row, evaluation in zip(rows, found, strict=True):
+    evaluations = [row.pop("evaluation") for row in rows]
+    private = any(e["touches_private"] for e in evaluations if e)
+    classifier, space = _common(evaluations)
+    for row, evaluation in zip(rows, evaluations, strict=True):
         row |= _measured(evaluation, classifier, space)
     basis = mark(rows)
-    made = {
+    comparison = {
         "format": FORMAT,
         "touches_private": private,
         "basis": basis,
@@ -44,9 +44,9 @@ def compare(folders: Sequence[str | Path], out: str | Path = "comparison") -> di
         "rows": rows,
     }
     place = Path(out).absolute()
-    write_page(place / JSON, json.dumps(made, indent=1, allow_nan=False) + "\n", private)
-    write_page(place / PAGE, _page(made, places), private)
-    return made | {"out": str(place)}
+    write_page(place / JSON, json.dumps(comparison, indent=1, allow_nan=False) + "\n", private)
+    write_page(place / PAGE, _page(comparison, places), private)
+    return comparison | {"out": str(place)}
 
 
 def _check(folders: Sequence[str | Path], out: str | Path) -> list[Path]:
@@ -71,7 +71,7 @@ def _row(number: int, folder: Path) -> dict[str, Any]:
 
     statement = read_statement(folder)
     given = statement["guarantee"]
-    notes = []
+    notes: list[str] = []
     evaluation = _evaluation(folder, statement, notes)
     try:
         return {
@@ -95,16 +95,16 @@ def _evaluation(folder: Path, statement: Mapping[str, Any], notes: list[str]) ->
         notes.append("not evaluated")
         return None
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        if found["format"] != EVALUATED:
+        evaluation: dict[str, Any] = json.loads(path.read_bytes())
+        if evaluation["format"] != EVALUATED:
             raise ValueError("format")
-        about = found["sections"]["release"]
+        about = evaluation["sections"]["release"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is no readable evaluation; run sfumato evaluate again.") from error
     if about["guarantee"] != json.loads(json.dumps(statement["guarantee"])):
         notes.append("its evaluation is of another release: evaluate again")
         return None
-    return found
+    return evaluation
 
 
 def _common(found: Sequence[Mapping[str, Any] | None]) -> tuple[str | None, str | None]:

@@ -127,21 +127,21 @@ def confusion_svg(counts: Sequence[Sequence[float]], classes: Sequence[str]) -> 
 def shares_of(counts: Sequence[Sequence[float]]) -> np.ndarray:
     """Rows that sum to one; a class without test images stays empty."""
     x = np.asarray(counts, dtype=float)
-    return x / np.maximum(x.sum(1, keepdims=True), 1e-12)
+    return np.asarray(x / np.maximum(x.sum(1, keepdims=True), 1e-12))
 
 
 def _cell(x: float, y: float, size: int, share: float, numbered: bool) -> list[str]:
     red, green, blue = (round(a + (b - a) * share**0.7) for a, b in zip((247, 243, 237), (70, 92, 96), strict=True))
-    made = [
+    marks = [
         f'<rect x="{x:.0f}" y="{y:.0f}" width="{size - 2}" height="{size - 2}" rx="2" '
         f'fill="rgb({red},{green},{blue})"/>'
     ]
     if numbered and round(100 * share) >= 1:
         dark = "#fff" if share > 0.45 else "#2c2926"
-        made.append(
+        marks.append(
             text(x + size / 2 - 1, y + size / 2 + 4, f"{100 * share:.0f}", "middle", "cell", f' style="fill: {dark}"')
         )
-    return made
+    return marks
 
 
 def short(name: str, most: int) -> str:
@@ -185,12 +185,12 @@ def _apart(values: Sequence[float], ratio: float) -> list[float]:
 
 
 def _dot(axes: Axes, row: Mapping[str, Any]) -> list[str]:
-    found = row["accuracy"]
-    (x, y), (_, low), (_, high) = (axes((row["epsilon"], found[key])) for key in ("mean", "low", "high"))
+    accuracy = row["accuracy"]
+    (x, y), (_, low), (_, high) = (axes((row["epsilon"], accuracy[key])) for key in ("mean", "low", "high"))
     whisker = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" class="whisker"/>'
     kind = "mark" if row["comparable"] else "hollow"
     return [
-        whisker if len(found["values"]) > 1 else "",
+        whisker if len(accuracy["values"]) > 1 else "",
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" class="{kind}"/>',
         text(x + 11, y + 5, row["number"], "start", "stated"),
     ]

@@ -89,7 +89,7 @@ def evaluate(
         "reference": reference,
     }
     work = _Work(release, real, names, seeds, protocol, device, progress, dict(recipes or {}))
-    found = work.sections(chosen, reference, features, weights, attacks)
+    sections = work.sections(chosen, reference, features, weights, attacks)
     about = {
         "software": f"sfumato {__version__}",
         "settings": asked,
@@ -97,7 +97,7 @@ def evaluate(
         "data": _about_data(real),
         "touched": touched(real),
     }
-    report = Report(about | found | {"seconds": work.seconds}, real.private, real.accesses, command)
+    report = Report(about | sections | {"seconds": work.seconds}, real.private, real.accesses, command)
     write(report, place)
     write_html(report, release, real, place)
     return report
@@ -132,14 +132,14 @@ class _Work:
         self, chosen: Sequence[str], reference: bool, features: Any, weights: Any, kinds: Sequence[str] | None
     ) -> dict[str, Any]:
         """The asked-for sections."""
-        made: dict[str, Any] = {}
+        sections: dict[str, Any] = {}
         if "utility" in chosen:
-            made["utility"] = self._timed("utility", lambda: self._utility(reference))
+            sections["utility"] = self._timed("utility", lambda: self._utility(reference))
         if "fidelity" in chosen:
-            made["fidelity"] = self._timed("fidelity", lambda: self._fidelity(features, weights))
+            sections["fidelity"] = self._timed("fidelity", lambda: self._fidelity(features, weights))
         if "attacks" in chosen:
-            made["attacks"] = self._timed("attacks", lambda: self._attacks(kinds))
-        return made
+            sections["attacks"] = self._timed("attacks", lambda: self._attacks(kinds))
+        return sections
 
     def _timed(self, name: str, act: Callable[[], Any]) -> Any:
         start = time.monotonic()
@@ -153,7 +153,7 @@ class _Work:
         real = self.real.train
         synthetic = self._train(fake.pixels, fake.labels)
         on_real = self._train(real.pixels, real.labels, keep=self._kept)
-        made = {
+        section = {
             "synthetic": synthetic,
             "real": on_real,
             "reference": None,
@@ -162,8 +162,8 @@ class _Work:
         }
         if reference:
             row = self._reference(len(fake))
-            made |= {"reference": row, "gap_to_reference": gaps(synthetic, row, "DC-GAN minus synthetic")}
-        return made
+            section |= {"reference": row, "gap_to_reference": gaps(synthetic, row, "DC-GAN minus synthetic")}
+        return section
 
     def _train(self, pixels: np.ndarray, labels: np.ndarray, keep: dict[str, Any] | None = None) -> dict[str, Any]:
         test = self.real.test
@@ -187,7 +187,7 @@ class _Work:
         from sfumato.evaluate.reference import reference
 
         real = self.real.train
-        made = reference(
+        images = reference(
             real.pixels,
             real.labels,
             classes=len(self.release.images.classes),
@@ -196,7 +196,7 @@ class _Work:
             device=self.device,
             progress=self.progress,
         )
-        return self._train(*made) | {"trained_by": "a conditional DC-GAN on the real images, without privacy"}
+        return self._train(*images) | {"trained_by": "a conditional DC-GAN on the real images, without privacy"}
 
     def _fidelity(self, features: Sequence[str] | None, weights: Mapping[str, str] | None) -> dict[str, Any]:
         try:

@@ -60,16 +60,16 @@ def fidelity(
     limit = limit or LIMITS["cuda" if device.startswith("cuda") else "cpu"]
     real = _some(real, limit, seed)
     fake = _some(fake, limit, seed)
-    made: dict[str, Measured] = {}
+    measures: dict[str, Measured] = {}
     for name in wanted:
         where = space(name, real.shape[1:], classifier=classifier, weights=(weights or {}).get(name), device=device)
         progress.start(f"features: {name}", len(real) + len(fake))
         one = features_of(real, where, cache=cache, advance=progress.advance)
         two = where(fake, lambda done: progress.advance(len(real) + done))
-        made |= compare(one, two, where, k=k, device=device, seed=seed)
+        measures |= compare(one, two, where, k=k, device=device, seed=seed)
     if classifier is not None:
-        made["inception-score"] = inception_score(predicted(classifier, fake, device))
-    return made
+        measures["inception-score"] = inception_score(predicted(classifier, fake, device))
+    return measures
 
 
 def _some(images: np.ndarray, limit: int, seed: int) -> np.ndarray:
@@ -83,11 +83,11 @@ def compare(
     real: np.ndarray, fake: np.ndarray, where: Space, *, k: int = 3, device: str = "cpu", seed: int = 0
 ) -> dict[str, Measured]:
     """All distances between two sets of rows of one space."""
-    found = [fid(real, fake, device=device), kid(real, fake, device=device, seed=seed)]
-    found += manifold(real, fake, k=k, device=device, seed=seed)
+    measures = [fid(real, fake, device=device), kid(real, fake, device=device, seed=seed)]
+    measures += manifold(real, fake, k=k, device=device, seed=seed)
     return {
         f"{m.name}/{where.name}": Measured(m.name, m.mean, m.low, m.high, m.values, _notes(m.note, where.note))
-        for m in found
+        for m in measures
     }
 
 
@@ -121,15 +121,15 @@ def _half(matrix: np.ndarray, device: str) -> np.ndarray:
     given = _tensor(matrix, device)
     lower, failed = torch.linalg.cholesky_ex(given)
     if not failed:
-        return lower.cpu().numpy()
+        return np.asarray(lower.cpu())
     values, vectors = torch.linalg.eigh(given)
-    return (vectors * values.clamp(min=0).sqrt()).cpu().numpy()
+    return np.asarray((vectors * values.clamp(min=0).sqrt()).cpu())
 
 
 def _eigenvalues(matrix: np.ndarray, device: str) -> np.ndarray:
     import torch
 
-    return torch.linalg.eigvalsh(_tensor(matrix, device)).cpu().numpy()
+    return np.asarray(torch.linalg.eigvalsh(_tensor(matrix, device)).cpu())
 
 
 class _Moments:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -69,7 +70,7 @@ def conv(
     )
 
 
-def cnn(seeds: int, shape: Shape, classes: int) -> nn.Module:
+def cnn(seeds: int, shape: Shape, classes: int) -> nn.Sequential:
     """conv 32, pool, conv 64, pool, conv 64, dense 64, dense."""
     channels, *sides = shape
     pad = 0 if min(sides) >= SMALL else 1
@@ -97,7 +98,7 @@ def _left(side: int, pad: int) -> int:
     return ((side - cut) // 2 - cut) // 2 - cut
 
 
-def mlp(seeds: int, shape: Shape, classes: int) -> nn.Module:
+def mlp(seeds: int, shape: Shape, classes: int) -> nn.Sequential:
     """Two hidden layers."""
     return nn.Sequential(
         Apart(seeds),
@@ -109,7 +110,7 @@ def mlp(seeds: int, shape: Shape, classes: int) -> nn.Module:
     )
 
 
-def logreg(seeds: int, shape: Shape, classes: int) -> nn.Module:
+def logreg(seeds: int, shape: Shape, classes: int) -> nn.Sequential:
     """One linear layer."""
     return nn.Sequential(Apart(seeds), Dense(seeds, math.prod(shape), classes))
 
@@ -128,7 +129,8 @@ class Block(nn.Module):
         ready = self.before(x)
         # A pre-activated block takes its identity from the raw input, its projection from the activated one.
         side = x if isinstance(self.short, nn.Identity) else self.short(ready)
-        return self.after(side + self.inner(ready))
+        out: Tensor = self.after(side + self.inner(ready))
+        return out
 
 
 def _norm(seeds: int, channels: int) -> nn.BatchNorm2d:
@@ -178,7 +180,7 @@ def _stages(
     depth: int,
     block: Callable[[int, int, int, int], Block],
     activated: bool,
-) -> nn.Module:
+) -> nn.Sequential:
     """Stem, three stages of which two halve the image, mean over the image, dense."""
     first = 2 if min(shape[1:]) >= LARGE else 1
     layers: list[nn.Module] = [conv(seeds, shape[0], stem, 3, first)]
@@ -194,22 +196,22 @@ def _stages(
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), Apart(seeds), Dense(seeds, before, classes))
 
 
-def resnet(seeds: int, shape: Shape, classes: int) -> nn.Module:
+def resnet(seeds: int, shape: Shape, classes: int) -> nn.Sequential:
     """ResNet-20."""
     return _stages(seeds, shape, classes, 16, (16, 32, 64), 3, _basic, True)
 
 
-def wrn(seeds: int, shape: Shape, classes: int) -> nn.Module:
+def wrn(seeds: int, shape: Shape, classes: int) -> nn.Sequential:
     """WRN-16-2."""
     return _stages(seeds, shape, classes, 16, (32, 64, 128), 2, _wide, False)
 
 
-def resnext(seeds: int, shape: Shape, classes: int) -> nn.Module:
+def resnext(seeds: int, shape: Shape, classes: int) -> nn.Sequential:
     """ResNeXt-20 of cardinality 8."""
     return _stages(seeds, shape, classes, 32, (64, 128, 256), 2, _split, True)
 
 
-NETWORKS: dict[str, Callable[[int, Shape, int], nn.Module]] = {
+NETWORKS: dict[str, Callable[[int, Shape, int], nn.Sequential]] = {
     "cnn": cnn,
     "mlp": mlp,
     "logreg": logreg,
@@ -219,7 +221,7 @@ NETWORKS: dict[str, Callable[[int, Shape, int], nn.Module]] = {
 }
 
 
-def build(name: str, shape: Shape, classes: int, seeds: Sequence[int]) -> nn.Module:
+def build(name: str, shape: Shape, classes: int, seeds: Sequence[int]) -> nn.Sequential:
     """The named network with one copy a seed, each initialised from its seed alone.
 
     >>> build("cnn", (1, 28, 28), 10, [0, 1])(torch.zeros(5, 2, 28, 28)).shape
@@ -243,6 +245,12 @@ def join(single: list[Tensor]) -> Tensor:
     return single[0] if single[0].dim() == 0 else torch.cat(single)
 
 
+def channels_last(net: nn.Sequential, device: torch.device | str) -> nn.Sequential:
+    """The network on a device, with its images in the layout that convolutions are fastest in."""
+    layout: dict[str, Any] = {"memory_format": torch.channels_last}  # which the types of torch leave out
+    return net.to(device, **layout)
+
+
 class Judge(nn.Module):
     """One trained copy as an ordinary classifier: images in [0, 1] -> logits, and the layer before the last."""
 
@@ -253,10 +261,12 @@ class Judge(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """(B, C, H, W) in [0, 1] -> (B, width)."""
-        return self.body(x.mul(2).sub(1).contiguous(memory_format=torch.channels_last))[0]
+        rows: Tensor = self.body(x.mul(2).sub(1).contiguous(memory_format=torch.channels_last))
+        return rows[0]
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x)[None])[0]
+        logits: Tensor = self.head(self.features(x)[None])
+        return logits[0]
 
 
 def judge(net: nn.Module, name: str, shape: Shape, classes: int, at: int, seeds: int) -> Judge:
@@ -264,8 +274,7 @@ def judge(net: nn.Module, name: str, shape: Shape, classes: int, at: int, seeds:
     one = NETWORKS[name](1, shape, classes)
     state = {k: v if v.dim() == 0 else v.chunk(seeds)[at].clone() for k, v in net.state_dict().items()}
     one.load_state_dict(state)
-    one.to(next(net.parameters()).device, memory_format=torch.channels_last)
-    return Judge(one).eval()  # type: ignore[arg-type]
+    return Judge(channels_last(one, next(net.parameters()).device)).eval()
 
 
 def scaled(pixels: Tensor) -> Tensor:

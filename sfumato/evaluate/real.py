@@ -179,7 +179,7 @@ def _groups(groups: Any, count: int, read: Callable[[str], AbstractContextManage
         return None
     if isinstance(groups, str):
         with read(groups) as box:
-            marks = np.array(box.spec.classes)[records(box).labels]
+            marks = np.asarray(np.array(box.spec.classes)[records(box).labels])
     else:
         marks = np.asarray(groups).astype(str)
     if len(marks) != count:

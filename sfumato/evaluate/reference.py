@@ -55,7 +55,8 @@ class Generator(nn.Module):
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         condition = F.one_hot(labels, self.classes).to(z)
         coarse = self.start(torch.cat([z, condition], 1)).view(len(z), -1, *self.coarse)
-        return self.body(coarse)[:, :, : self.shape[1], : self.shape[2]]
+        images: Tensor = self.body(coarse)
+        return images[:, :, : self.shape[1], : self.shape[2]]
 
 
 class ReferenceDiscriminator(nn.Module):
@@ -77,7 +78,9 @@ class ReferenceDiscriminator(nn.Module):
 
     def forward(self, x: Tensor, labels: Tensor) -> Tensor:
         features = self.body(x)
-        return self.score(features)[:, 0] + (features * self.label(labels)).sum(1)
+        own: Tensor = self.score(features)[:, 0]
+        of_class: Tensor = (features * self.label(labels)).sum(1)
+        return own + of_class
 
 
 def reference(
@@ -96,7 +99,8 @@ def reference(
     progress = progress or Silent()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        shape = tuple(map(int, pixels.shape[1:]))
+        channels, height, width = map(int, pixels.shape[1:])
+        shape = (channels, height, width)
         maker = Generator(shape, classes, training.latent, training.width).to(device)
         critic = ReferenceDiscriminator(shape, classes, training.width).to(device)
         _play(maker, critic, pixels, labels, training, device, progress)
@@ -133,12 +137,13 @@ def _play(
 
 def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
     optimiser.zero_grad(set_to_none=True)
-    loss.backward()
+    torch.autograd.backward(loss)
     optimiser.step()
 
 
 @torch.no_grad()
 def _draw(maker: Generator, labels: Tensor, device: str) -> np.ndarray:
     maker.eval()
-    made = [maker(torch.randn(len(part), maker.latent).to(device), part.to(device)) for part in labels.split(CHUNK)]
-    return torch.cat(made).add(1).mul(127.5).round().clamp(0, 255).byte().cpu().numpy()
+    parts = [labels[start : start + CHUNK] for start in range(0, len(labels), CHUNK)]
+    images = [maker(torch.randn(len(part), maker.latent).to(device), part.to(device)) for part in parts]
+    return torch.cat(images).add(1).mul(127.5).round().clamp(0, 255).byte().cpu().numpy()

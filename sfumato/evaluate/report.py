@@ -33,27 +33,27 @@ def make_html(report: Report, release: Release, real: Real) -> str:
     """The page. It loads nothing from anywhere, and runs no script."""
     from sfumato.evaluate import grids
 
-    found = report.to_json()["sections"]
+    sections = report.to_json()["sections"]
     statement = release.statement
     fake = release.images
-    device = found["settings"]["device"]
+    device = sections["settings"]["device"]
     return render(
         "report.html.j2",
         s=statement,
-        about=found,
+        about=sections,
         private=report.touches_private,
         command=report.command,
-        lead=words.lead_words(found),
-        plain=_plain_words(found, statement, report.touches_private),
-        figures=_figures(found, statement),
+        lead=words.lead_words(sections),
+        plain=_plain_words(sections, statement, report.touches_private),
+        figures=_figures(sections, statement),
         rows=grids.class_rows(fake.classes, real.train, fake),
         hidden=max(0, len(fake.classes) - grids.MOST_CLASSES),
         mosaics=[("real", grids.mosaic(real.train.pixels)), ("synthetic", grids.mosaic(fake.pixels))],
         near=grids.neighbours(real, fake, device),
         small=max(fake.pixels.shape[2:]) < 64,
-        utility=_utility(found),
-        fidelity=_fidelity(found),
-        attacks=_attacks(found),
+        utility=_utility(sections),
+        fidelity=_fidelity(sections),
+        attacks=_attacks(sections),
         curve=curve_svg(statement["guarantee"]),
     )
 
@@ -77,14 +77,14 @@ def write_page(path: Path, text: str, private: bool) -> Path:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {
+    environment.globals |= {
         "show": show,
         "eps": epsilon,
         "one_in": one_in,
@@ -94,7 +94,7 @@ def _environment() -> Environment:
         "number": words.number,
         "many": words.many,
     }
-    return made
+    return environment
 
 
 def render(template: str, **values: Any) -> str:
@@ -114,20 +114,20 @@ def _plain_words(found: Mapping[str, Any], statement: Mapping[str, Any], private
 def _figures(found: Mapping[str, Any], statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """A few numbers for the head of the page."""
     given = statement["guarantee"]
-    made = []
+    figures = []
     if "utility" in found:
         name = words.best(found["utility"]["synthetic"])
         ours, real = (found["utility"][key]["classifiers"][name]["fixed"]["mean"] for key in ("synthetic", "real"))
-        made += [
+        figures += [
             (words.rate(ours), f"of real test images named rightly ({name}, trained on synthetic images)"),
             (words.rate(real), "trained on the real images"),
         ]
-    made.append((f"ε = {epsilon(given['epsilon'])}", f"at δ = {show(given['delta'])}, one {given['unit']}"))
+    figures.append((f"ε = {epsilon(given['epsilon'])}", f"at δ = {show(given['delta'])}, one {given['unit']}"))
     values = (found.get("fidelity") or {}).get("values") or {}
     fid = next((key for key in values if key.startswith("fid/")), None)
-    if fid and len(made) < 4:
-        made.append((words.number(values[fid]["mean"]), f"FID ({fid.partition('/')[2]}); 0 is the same set"))
-    return made
+    if fid and len(figures) < 4:
+        figures.append((words.number(values[fid]["mean"]), f"FID ({fid.partition('/')[2]}); 0 is the same set"))
+    return figures
 
 
 def _utility(found: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sfumato.evaluate.networks import build, scaled
+from sfumato.evaluate.networks import build, channels_last, scaled
 from sfumato.run.progress import Silent
 
 LOOKS = 8  # times that test accuracy is taken on the way; the "epochs" among which the papers' protocol selects
@@ -71,8 +71,8 @@ def train(
     """Train one network for all seeds at once on uint8 images (n, channels, height, width); test as it goes."""
     recipe = recipe or RECIPES[name]
     progress = progress or Silent()
-    shape = tuple(map(int, pixels.shape[1:]))
-    net = build(name, shape, classes, seeds).to(device, memory_format=torch.channels_last)
+    channels, height, width = map(int, pixels.shape[1:])
+    net = channels_last(build(name, (channels, height, width), classes, seeds), device)
     data = _on_device(pixels, labels, device)
     test = _on_device(test_pixels, test_labels, device)
     marks = {round(recipe.steps * (look + 1) / looks) for look in range(looks)} | {recipe.steps}
@@ -105,7 +105,7 @@ def _fit(
         # The seeds share no parameter, so the gradient of the sum is the gradient of each.
         loss = F.cross_entropy(logits.float().flatten(0, 1), labels[rows].flatten(), reduction="sum") / batch
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        torch.autograd.backward(loss)
         optimiser.step()
         yield step + 1
 
@@ -142,13 +142,13 @@ def predict(net: nn.Module, pixels: Tensor | np.ndarray, seeds: int, device: str
     """Logits (seeds, n, classes) of uint8 images, in float32."""
     pixels = torch.as_tensor(pixels)
     net.eval()
-    found = []
+    logits = []
     chunk = CHUNK["cuda" if device.startswith("cuda") else "cpu"]
     for start in range(0, len(pixels), chunk):
         part = pixels[start : start + chunk].to(device)
         with _autocast(device):
-            found.append(net(side_by_side(part.expand(seeds, *part.shape))).float())
-    return torch.cat(found, 1).cpu().numpy()
+            logits.append(net(side_by_side(part.expand(seeds, *part.shape))).float())
+    return torch.cat(logits, 1).cpu().numpy()
 
 
 def _on_device(pixels: np.ndarray, labels: np.ndarray, device: str) -> tuple[Tensor, Tensor]:

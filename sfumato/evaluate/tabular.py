@@ -57,13 +57,13 @@ def train(
     progress = progress or Silent()
     progress.start(name, len(seeds))
     test = test_pixels.reshape(len(test_pixels), -1)
-    found = []
+    each = []
     for number, seed in enumerate(seeds):
         rows = _rows(len(pixels), most, seed)
         model = _with_any_classes(TABULAR[name](seed), pixels[rows].reshape(len(rows), -1), labels[rows])
-        found.append(_logits(model, test, classes))
+        each.append(_logits(model, test, classes))
         progress.advance(number + 1)
-    logits = np.stack(found)
+    logits = np.stack(each)
     return Trained(name, logits, (logits.argmax(-1) == test_labels).mean(1)[:, None])
 
 
@@ -83,6 +83,6 @@ def _with_any_classes(model: Any, pixels: np.ndarray, labels: np.ndarray) -> Any
 
 def _logits(model: Any, pixels: np.ndarray, classes: int) -> np.ndarray:
     """Log probabilities; a class that the training images lack has none."""
-    found = np.zeros((len(pixels), classes))
-    found[:, model.classes_] = model.predict_proba(pixels)
-    return np.log(np.maximum(found, 1e-12)).astype(np.float32)
+    probabilities = np.zeros((len(pixels), classes))
+    probabilities[:, model.classes_] = model.predict_proba(pixels)
+    return np.log(np.maximum(probabilities, 1e-12)).astype(np.float32)

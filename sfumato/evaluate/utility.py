@@ -19,7 +19,7 @@ CLASSIFIERS = (*NETWORK_NAMES, *TABULAR_NAMES)
 ON_CPU = ("cnn", "mlp", "logreg")
 PROTOCOLS = {
     "fixed": "fixed schedule, last step",
-    "paper": "best look on the way: selection on the test set, as many papers do; optimistic",
+    "paper": "best test evaluation on the way: selection on the test set, as many papers do; optimistic",
 }
 
 

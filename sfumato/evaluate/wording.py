@@ -68,7 +68,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def best(trained: Mapping[str, Any]) -> str:
     """The classifier with the largest accuracy after the last step."""
-    rows = trained["classifiers"]
+    rows: Mapping[str, Any] = trained["classifiers"]
     return max(rows, key=lambda name: rows[name]["fixed"]["mean"])
 
 
@@ -175,8 +175,8 @@ def fidelity_rows(section: Mapping[str, Any]) -> list[dict[str, Any]]:
     for key, value in section["values"].items():
         measure, _, space = key.partition("/")
         name, meaning, better = MEASURES.get(measure, (measure, "", ""))
-        made = {"name": name, "space": space or "classifier", "meaning": meaning, "better": better}
-        rows.append(made | {"value": number(value["mean"], 4), "interval": interval(value, 4), "note": value["note"]})
+        words = {"name": name, "space": space or "classifier", "meaning": meaning, "better": better}
+        rows.append(words | {"value": number(value["mean"], 4), "interval": interval(value, 4), "note": value["note"]})
     return rows
 
 

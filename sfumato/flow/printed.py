@@ -24,7 +24,7 @@ def as_printed(request: Request, progress: Silent | None = None) -> dict[str, An
 
     The set must be public: a named benchmark set, or any set whose owner declares so by `request.provenance`.
     """
-    from sfumato.api import check_out, make_budget, make_method
+    from sfumato.flow.make import check_out, make_budget, make_method
     from sfumato.methods.gan.dpaf.dpaf import DPAF
 
     make_budget(request.epsilon, request.delta)
@@ -50,7 +50,7 @@ def as_printed(request: Request, progress: Silent | None = None) -> dict[str, An
 
 def _carry_out(request: Request, method: DPAF, progress: Silent | None) -> tuple[Printed, DataSpec, str]:
     from sfumato.data import load_public
-    from sfumato.data.load import find_source
+    from sfumato.data.loading import find_source
     from sfumato.data.source import Options
     from sfumato.methods.gan.dpaf.printed import STAMP, printed, split_of
     from sfumato.run.progress import Silent

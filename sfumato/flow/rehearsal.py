@@ -2,7 +2,7 @@
 
 The very method with the very public data learns on the device of the run, for a step, from a few made-up records of
 the shape of the data. Then it makes a few images, and they are written somewhere and thrown away. No private record
-is near: the barrier is one of its own, with a ledger of its own.
+is near: the barrier is one of its own, with an odometer of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sfumato.audit.recording.recording_barrier import made_up
 from sfumato.errors import InputError, SfumatoError
 from sfumato.networks.generator import settled_briefly
 from sfumato.privacy.barrier import Barrier
@@ -59,14 +60,12 @@ class Stage:
     """Behind a barrier, with made-up records behind it, for a method that only tries itself out."""
 
     def __init__(self, plan: Plan, run: Run, later: tuple[str, ...] = ()) -> None:
-        from sfumato.audit.recording.recording_barrier import made_up
-
         self.spec = plan.data
-        self.ledger = Odometer(plan)
+        self.odometer = Odometer(plan)
         box = made_up(plan.data, np.random.default_rng(0), RECORDS).box(plan.data)
         # Pages have the shape of the real run, so that memory is tried too; on a CPU that would take minutes.
         rows = min(run.microbatch, ROWS) if run.device == "cpu" else run.microbatch
-        self._real = Inside(box, plan.data, self.ledger, device=run.device, microbatch=rows, lot=_Everybody())
+        self._real = Inside(box, plan.data, self.odometer, device=run.device, microbatch=rows, lot=_Everybody())
         self.noise = self._real.noise
         self._later = later
         self._device = run.device
@@ -77,7 +76,7 @@ class Stage:
     @property
     def complete(self) -> bool:
         """Whether every crossing was tried, but for those that are asked for after learning."""
-        return all(used or name in self._later for name, used in self.ledger.used.items())
+        return all(used or name in self._later for name, used in self.odometer.used.items())
 
     def hold(self, recipe: Any, parts: int) -> Any:
         """As a barrier does, for as many parts as are worked on at once; on a CPU that would take minutes."""
@@ -129,7 +128,7 @@ def rehearse(
     """
     with trying(plan, run.device, run.microbatch), settled_briefly():
         stage = Stage(plan, run, later)
-        brief = Rehearsing(device=run.device, seed=run.seed, microbatch=run.microbatch, ledger=stage.ledger)
+        brief = Rehearsing(device=run.device, seed=run.seed, microbatch=run.microbatch, odometer=stage.odometer)
         try:
             learned = method.learn(stage.barrier, brief, **({} if public is None else {"public": public}))
         except _Seen:

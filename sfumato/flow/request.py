@@ -1,26 +1,38 @@
-"""A request: all that a run needs, in plain words, as a command line says it and a resumed run reads it back."""
+"""A request: all that a run needs, in plain words, as a command line says it and a resumed run reads it back.
+
+What is slow to import is imported where it is needed, so that a wrong option is refused at once.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.api import make_budget, make_method, make_plan, saved_before, synthesize
 from sfumato.errors import InputError
+from sfumato.flow.make import built, check_out, make_budget, make_method, make_plan
 from sfumato.recipes import RECIPES, find
 from sfumato.types import DataSpec, Unit
 
 if TYPE_CHECKING:
     from sfumato.accounting.budget import Budget
+    from sfumato.classify.classifier import Classifier
+    from sfumato.classify.release import TrainedClassifier
     from sfumato.data.private import PrivateImages
+    from sfumato.data.public import PublicImages
+    from sfumato.flow.synthesize import Synthesis
+    from sfumato.flow.train_classifier import Training
+    from sfumato.ledger.job import Job
     from sfumato.methods import Method
     from sfumato.privacy.plan import Plan
     from sfumato.release import Release
     from sfumato.run.progress import Silent
+    from sfumato.run.run import Run
 
+CLASSIFIER = "classifier"  # in place of the name of a method
 
 # Left out of the printed command. They say where the books, the key and the folder lie and on what is computed, all
 # of it the custodian's own affair: neither what is asked of the data nor the guarantee depends on them.
@@ -29,7 +41,7 @@ UNTOLD = frozenset({"ledger", "out", "sign", "signer", "device", "microbatch"})
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Flags of `sfumato synthesize`; none of them is computed from data."""
+    """Flags of `sfumato synthesize` and `sfumato train-classifier`; none of them is computed from data."""
 
     data: str
     method: str
@@ -79,7 +91,17 @@ class Request:
             progress=progress,
         )
 
-    def command(self, verb: str = "synthesize") -> str:
+    def budget(self, spec: DataSpec) -> Budget:
+        """What may be spent on data of this description."""
+        return make_budget(self.epsilon, self.delta, self.relation, spec.unit)
+
+    def settled(self) -> Request:
+        """The same request as a run that is resumed in another folder reads it: places are absolute."""
+        ledger, sign = (str(Path(place).absolute()) if place else None for place in (self.ledger, self.sign))
+        out = str(Path(self.out).absolute())
+        return replace(self, data=absolute(self.data), ledger=ledger, out=out, sign=sign)
+
+    def command(self) -> str:
         """A public line that asks for the same: every field that is not as it is by default, and no local path."""
         from sfumato.release.files.command import write
 
@@ -93,6 +115,7 @@ class Request:
             and getattr(self, f.name) != f.default
         }
         changed = {name: text for name, text in self.settings.items() if known.get(name) != text}
+        verb = "train-classifier" if self.method == CLASSIFIER else "synthesize"
         return write(verb, self.data, shown | rest | {"settings": changed})
 
     def _recipe_texts(self) -> dict[str, str]:
@@ -131,7 +154,7 @@ def made_up(unit: str = "record", recipe: str | None = None) -> DataSpec:
     return replace(describe(records=records, shape=shape, classes=classes, unit=unit), name="made up")
 
 
-def describe(*, records: int, shape: str, classes: int, unit: str = "record", private_count: bool = False) -> DataSpec:
+def describe(records: int, shape: str, classes: int, *, unit: str = "record", private_count: bool = False) -> DataSpec:
     """A data set that need not exist, for `sfumato plan` without files."""
     try:
         sides = tuple(int(side) for side in shape.lower().split("x"))
@@ -147,59 +170,37 @@ def describe(*, records: int, shape: str, classes: int, unit: str = "record", pr
 def plan_for(request: Request, spec: DataSpec) -> Plan:
     """The plan of a request for data of this public description."""
     method = make_method(request.method, request.settings, request.labels, spec.classes)
-    return make_plan(method, spec, make_budget(request.epsilon, request.delta, request.relation, spec.unit))
+    return make_plan(method, spec, request.budget(spec))
 
 
 def carry_out(request: Request, progress: Silent | None = None) -> Release:
     """Synthesize as requested; a stopped run can be taken up by `resume`."""
+    from sfumato.flow import flow
     from sfumato.ledger.job import Job, unless_refused
+    from sfumato.privacy.ranks import join
 
-    _check(request)
+    method = _method(request)
     with request.load(shown(progress)) as box:
-        plan_for(request, box.spec)
-        ledger = str(Path(request.ledger).absolute()) if request.ledger else None
-        sign = str(Path(request.sign).absolute()) if request.sign else None
-        places = {"data": absolute(request.data), "ledger": ledger, "out": str(Path(request.out).absolute())}
-        kept = asdict(request) | places | {"sign": sign}
-        with unless_refused(Job.create(kept, ledger)) as job:
-            return _go(Request(**kept), box, job, progress)
+        settled = request.settled()
+        task = _synthesis(settled, method, box.spec)
+        with unless_refused(Job.create(asdict(settled), settled.ledger)) as job:
+            run = _run(settled, progress, ranks=join())
+            return flow.carry_out(task, box, run, job=job, ledger=settled.ledger)
 
 
 def resume(run: str, progress: Silent | None = None) -> tuple[Request, Release]:
     """Take up a stopped run where its checkpoint stands, under the same reservation; what was asked, and the result."""
-    from sfumato.ledger.job import Job
-
-    job = Job.find(run)
-    try:
-        if set(job.manifest["request"]) != {f.name for f in fields(Request)}:
-            raise InputError(f"The run {run} was begun from Python or by another version; resume it there.")
-        request = Request(**job.manifest["request"])
-        with request.load(shown(progress)) as box:
-            return request, _go(request, box, job, progress)
-    finally:
-        job.close()
-
-
-def _go(request: Request, box: PrivateImages, job: Any, progress: Silent | None) -> Release:
+    from sfumato.flow import flow
     from sfumato.privacy.ranks import join
-    from sfumato.run.progress import Silent
-    from sfumato.run.run import Run
 
-    if (release := saved_before(job, Path(request.out), box, request.ledger)) is not None:
-        return release
-    return synthesize(
-        *_asked(request, box),
-        Run(**_how(request), progress=progress or Silent(), ranks=join()),
-        count=request.count,
-        public=_public(request),
-        out=request.out,
-        format=request.format,
-        ledger=request.ledger,
-        job=job,
-        command=request.command(),
-        key=request.sign,
-        signer=request.signer,
-    )
+    with _stopped(run) as (request, job):
+        if request is None or request.method == CLASSIFIER:
+            raise InputError(f"The run {run} was begun from Python or by another version; resume it there.")
+        method = _method(request, again=True)
+        with request.load(shown(progress)) as box:
+            task = _synthesis(request, method, box.spec)
+            how = _run(request, progress, ranks=join())
+            return request, flow.carry_out(task, box, how, job=job, ledger=request.ledger)
 
 
 def follows() -> bool:
@@ -209,46 +210,175 @@ def follows() -> bool:
 
 def assist(request: Request | None, run: str | None) -> None:
     """What a rank other than the first does in a run of several (torchrun), new or resumed."""
-    from sfumato.api import assist
+    from sfumato.flow import flow
     from sfumato.ledger.job import asked_of
     from sfumato.privacy.ranks import join
-    from sfumato.run.run import Run
 
     request = request or Request(**asked_of(str(run)))
     with request.load() as box:
-        assist(*_asked(request, box), Run(**_how(request), ranks=join()), _public(request))
+        task = _synthesis(request, _method(request, again=True), box.spec)
+        flow.assist(task.method, task.plan, box, _run(request, None, ranks=join()), task.public)
 
 
-def _asked(request: Request, box: PrivateImages) -> tuple[Method, PrivateImages, Budget]:
-    method = make_method(request.method, request.settings, request.labels, box.spec.classes)
-    return method, box, make_budget(request.epsilon, request.delta, request.relation, box.spec.unit)
+def train(
+    request: Request, test: PublicImages | None = None, progress: Silent | None = None
+) -> tuple[TrainedClassifier, float | None]:
+    """Train as requested; a stopped run can be taken up by `resume_training`. With `test`, the accuracy there too."""
+    from sfumato.flow import flow
+    from sfumato.ledger.job import Job, unless_refused
+
+    classifier = _classifier(request)
+    with request.load(shown(progress)) as box:
+        settled = request.settled()
+        task = _training(settled, classifier, box.spec, test)
+        with unless_refused(Job.create(asdict(settled), settled.ledger)) as job:
+            trained = flow.carry_out(task, box, _run(settled, progress), job=job, ledger=settled.ledger)
+    return trained, _accuracy(trained, test)
 
 
-def _how(request: Request) -> dict[str, Any]:
-    return {"device": request.device, "seed": request.seed, "microbatch": request.microbatch}
+def resume_training(
+    run: str, test: PublicImages | None = None, progress: Silent | None = None
+) -> tuple[Request, TrainedClassifier, float | None]:
+    """Take up a stopped run where its checkpoint stands, under the same reservation."""
+    from sfumato.flow import flow
+
+    with _stopped(run) as (request, job):
+        if request is None or request.method != CLASSIFIER:
+            raise InputError(f"The run {run} is not one of `sfumato train-classifier`, or of another version of it.")
+        classifier = make_classifier(request.settings)
+        with request.load(shown(progress)) as box:
+            task = _training(request, classifier, box.spec, test)
+            trained = flow.carry_out(task, box, _run(request, progress), job=job, ledger=request.ledger)
+        return request, trained, _accuracy(trained, test)
+
+
+def make_classifier(settings: Mapping[str, str] | None = None) -> Classifier:
+    """A classifier from `--set field=value` settings as text.
+
+    >>> make_classifier({"network": "cnn", "k": "0.8"}).k
+    0.8
+    """
+    from sfumato.classify.classifier import Classifier
+
+    return built(Classifier, settings or {})
+
+
+def read_test(test: str | None, provenance: str | None, split: str, **options: Any) -> PublicImages | None:
+    """Test images that may be looked at: a named public set, or one that somebody declares public.
+
+    Accuracy on private images is as private as they are, so that a private test set is refused.
+    """
+    from sfumato.data import load, load_public
+
+    if test is None:
+        return None
+    try:
+        with load(test, split=split, **options) as box:
+            public = box.spec.public
+    except InputError as error:
+        raise InputError(str(error).replace("--split", "--test-split")) from error
+    if not public and provenance is None:
+        raise InputError(
+            "The accuracy on a private test set would leak from it; say with --provenance TEXT where "
+            "public test images are from, or leave out --test."
+        )
+    return load_public(test, provenance or "a named public set", split=split, **options)
+
+
+@contextmanager
+def _stopped(run: str) -> Iterator[tuple[Request | None, Job]]:
+    """A run that was stopped, and what it was asked for; None where that was not by a request of this version."""
+    from sfumato.ledger.job import Job
+
+    job = Job.find(run)
+    try:
+        asked = job.manifest["request"] or {}
+        whole = set(asked) == {each.name for each in fields(Request)}
+        yield Request(**asked) if whole else None, job
+    finally:
+        job.close()
+
+
+def _method(request: Request, again: bool = False) -> Method:
+    """The method, once all is refused that can be without reading the data; a run that goes on was asked before.
+
+    Weights of labels that lie in a file wait for the names of the classes.
+    """
+    if not again:
+        _check(request)
+        check_out(request.out, request.count, request.format)
+        if (request.public is None) != (request.provenance is None):
+            raise InputError(
+                "Public data and their provenance go together: give both --public DATA and --provenance TEXT."
+            )
+    return make_method(request.method, request.settings, None if Path(request.labels).is_file() else request.labels)
+
+
+def _classifier(request: Request) -> Classifier:
+    """The classifier, once all is refused that can be without reading the data."""
+    from sfumato.release import ensure_free
+
+    _check(request)
+    ensure_free(request.out)
+    return make_classifier(request.settings)
 
 
 def _check(request: Request) -> None:
-    """All that can be refused without reading the data is refused first."""
-    from sfumato.api import check_out
     from sfumato.release.files.sign import check_signer, read_key
     from sfumato.run.run import pick_device
 
     make_budget(request.epsilon, request.delta, request.relation, request.unit)
-    # Class names are not known yet; a file of weights is read again when they are.
-    make_method(request.method, request.settings, None if Path(request.labels).is_file() else request.labels)
-    check_out(request.out, request.count, request.format)
     pick_device(request.device)
     if request.sign is not None:
         read_key(request.sign)
         check_signer(request.signer)
     elif request.signer is not None:
         raise InputError("A signer needs a key; add --sign FILE, made by `sfumato keygen FILE`.")
-    if (request.public is None) != (request.provenance is None):
-        raise InputError("Public data and their provenance go together: give both --public DATA and --provenance TEXT.")
 
 
-def _public(request: Request) -> Any:
+def _synthesis(request: Request, method: Method, spec: DataSpec) -> Synthesis:
+    from sfumato.data.labels import parse_labels
+    from sfumato.flow.synthesize import Synthesis
+
+    if Path(request.labels).is_file():
+        method = replace(method, labels=parse_labels(request.labels, spec.classes))
+    return Synthesis(
+        method,
+        make_plan(method, spec, request.budget(spec)),
+        _public(request),
+        request.count,
+        Path(request.out),
+        request.format,
+        request.command(),
+        request.sign,
+        request.signer,
+    )
+
+
+def _training(request: Request, classifier: Classifier, spec: DataSpec, test: PublicImages | None) -> Training:
+    from sfumato.flow.train_classifier import Training, plan_training
+
+    plan = plan_training(classifier, spec, request.budget(spec))
+    if test is not None and test.images.pixels.shape[1:] != spec.shape:
+        found, wanted = ("x".join(map(str, s)) for s in (test.images.pixels.shape[1:], spec.shape))
+        raise InputError(f"Expected test images of {wanted}, found {found}; choose --size and --grey for both.")
+    return Training(classifier, plan, Path(request.out), request.command(), request.sign, request.signer)
+
+
+def _accuracy(trained: TrainedClassifier, test: PublicImages | None) -> float | None:
+    from sfumato.flow.train_classifier import accuracy
+
+    return None if test is None else accuracy(trained, test)
+
+
+def _run(request: Request, progress: Silent | None, **more: Any) -> Run:
+    from sfumato.run.progress import Silent
+    from sfumato.run.run import Run
+
+    return Run(request.device, request.seed, request.microbatch, progress=progress or Silent(), **more)
+
+
+def _public(request: Request) -> PublicImages | None:
     from sfumato.data import load_public
 
     if request.public is None or request.provenance is None:
@@ -264,7 +394,7 @@ def absolute(data: str) -> str:
     return str(Path(data).absolute()) if Path(data).exists() else data
 
 
-def shown(progress: Silent | None) -> Any:
+def shown(progress: Silent | None) -> Callable[[int, int, str], None] | None:
     """What `load` tells of its progress, as stages of a display; nothing without one."""
     if progress is None:
         return None

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from sfumato.accounting.budget import Budget
 from sfumato.accounting.calibrate import least_noise
 from sfumato.accounting.gaussian import mu_of
 from sfumato.accounting.selection import Runs
-from sfumato.api import audit_first, bundle, check_out, make_method, make_plan, passed, state, synthesize
+from sfumato.data import load, load_public
+from sfumato.data.made_up import made_up
+from sfumato.data.private import PrivateImages, relabelled
+from sfumato.data.public import PublicImages
+from sfumato.engine.label_histogram import VOTE
 from sfumato.errors import InputError
+from sfumato.flow.flow import Audited, Others, Reserved, Task, carry_out
+from sfumato.flow.make import Learner, check_out, make_method, make_plan
+from sfumato.flow.rehearsal import IMAGES, Stage, rehearse
+from sfumato.flow.synthesize import Learned, Synthesis, released
+from sfumato.methods import Method
+from sfumato.privacy.bounds import BoundedSum
+from sfumato.privacy.plan import Plan, crossing
+from sfumato.privacy.samplers import draw_count, draw_index
+from sfumato.release import Release
+from sfumato.run.progress import Silent
+from sfumato.run.run import Run
 from sfumato.types import DataSpec, Images
-
-if TYPE_CHECKING:
-    from sfumato.data.private import PrivateImages
-    from sfumato.methods import Method
-    from sfumato.privacy.bounds import BoundedSum
-    from sfumato.privacy.plan import Plan
-    from sfumato.release import Release
-    from sfumato.run.progress import Silent
-    from sfumato.run.run import Run
 
 SCORE = "score"
 SCORE_SHARE = 0.1  # of each run's signal, for judging it
@@ -56,10 +64,6 @@ def tune(
 
     Without `data`, images are made up in the shape of `spec`.
     """
-    from sfumato.data import load
-    from sfumato.run.progress import Silent
-    from sfumato.run.run import Run
-
     run = Run(seed=seed, progress=progress or Silent())
     if data is None:
         if private or spec is None:
@@ -83,14 +87,11 @@ def tune(
 
 
 def _made_up(spec: DataSpec, seed: int) -> Images:
-    from sfumato.data.made_up import made_up
-
     return made_up(min(spec.records, 5000), spec.shape, spec.classes, seed)
 
 
 def _public(data: str, options: Mapping[str, Any]) -> tuple[Images, Images]:
     """Train and test images of a named public set; one without a test split gives up a fifth."""
-    from sfumato.data import load_public
 
     def part(split: str) -> Images:
         return load_public(data, "a named public set", **{**options, "split": split}).images
@@ -110,10 +111,10 @@ def _rows(images: Images, rows: slice) -> Images:
 def candidates(name: str, grid: Mapping[str, Sequence[str]], labels: str, classes: tuple[str, ...]) -> list[Method]:
     """Every combination of the grid as a method."""
     rows = itertools.product(*grid.values()) if grid else [()]
-    made = [make_method(name, dict(zip(grid, row, strict=True)), labels, classes) for row in rows]
-    if len(made) > 1000:
-        raise InputError(f"Expected at most 1000 combinations of settings, found {len(made)}; narrow the --grid.")
-    return made
+    methods = [make_method(name, dict(zip(grid, row, strict=True)), labels, classes) for row in rows]
+    if len(methods) > 1000:
+        raise InputError(f"Expected at most 1000 combinations of settings, found {len(methods)}; narrow the --grid.")
+    return methods
 
 
 @dataclass(frozen=True)
@@ -126,22 +127,19 @@ class Trial:
 
 def tune_public(methods: Sequence[Method], train: Images, test: Images, budget: Budget, run: Run) -> list[Trial]:
     """Try every method on public or made-up images and rank them, best first. Costs no privacy."""
-    from sfumato.data import load
-
     trials = []
     for number, method in enumerate(methods):
         run.progress.start(f"trial {number + 1}/{len(methods)}", None)
         with load(train) as box:
-            box = replace_spec(box)
-            release = synthesize(method, box, budget, replace(run), count=JUDGED)
+            free = declared_public(box)
+            task = Synthesis(method, make_plan(method, free.spec, budget), count=JUDGED)
+            release = carry_out(task, free, replace(run))
         trials.append(Trial(method.settings(), judge(release.images).accuracy(test)))
     return sorted(trials, key=lambda trial: -trial.score)
 
 
-def replace_spec(box: PrivateImages) -> PrivateImages:
+def declared_public(box: PrivateImages) -> PrivateImages:
     """The same box, declared public as a whole: its ledger is thrown away."""
-    from sfumato.data.private import relabelled
-
     return relabelled(box, replace(box.spec, public=True))
 
 
@@ -157,10 +155,8 @@ class Judge:
         scores = images.pixels.reshape(len(images), -1) / 255 @ self.weights.T + self.bias
         return float((scores.argmax(1) == images.labels).mean())
 
-    def votes(self, images: Any, labels: Any) -> Any:
+    def votes(self, images: Tensor, labels: Tensor) -> Tensor:
         """For the barrier: (1, 0) for a record that it names right and (0, 1) for the others."""
-        import torch
-
         scores = images.flatten(1) @ torch.as_tensor(self.weights.T).to(images) + torch.as_tensor(self.bias).to(images)
         right = scores.argmax(1) == labels
         return torch.stack([right, ~right], 1).float()
@@ -168,8 +164,6 @@ class Judge:
 
 def judge(images: Images) -> Judge:
     """Multinomial logistic regression by a fixed number of Newton-like steps; deterministic."""
-    import torch
-
     torch.manual_seed(0)
     x = torch.as_tensor(images.pixels[:JUDGED].reshape(-1, math.prod(images.pixels.shape[1:])) / 255).float()
     y = torch.as_tensor(images.labels[:JUDGED])
@@ -177,10 +171,10 @@ def judge(images: Images) -> Judge:
     torch.nn.init.zeros_(net.weight)
     optimiser = torch.optim.LBFGS(net.parameters(), max_iter=60, line_search_fn="strong_wolfe")
 
-    def closure() -> Any:
+    def closure() -> Tensor:
         optimiser.zero_grad()
         loss = torch.nn.functional.cross_entropy(net(x), y) + 1e-3 * net.weight.square().sum()
-        loss.backward()
+        torch.autograd.backward(loss)
         return loss
 
     optimiser.step(closure)
@@ -189,8 +183,6 @@ def judge(images: Images) -> Judge:
 
 def plan_selection(methods: Sequence[Method], spec: DataSpec, budget: Budget, runs: Runs) -> list[Plan]:
     """For each method the plan of the whole selection; all of them make the same crossings."""
-    from sfumato.engine.label_histogram import VOTE
-    from sfumato.privacy.plan import crossing
 
     def at(base: float) -> list[Plan]:
         judged = crossing(VOTE, math.sqrt((1 - SCORE_SHARE) / SCORE_SHARE) / mu_of(base, budget.delta))
@@ -221,92 +213,97 @@ def tune_private(
     Only the best run is seen: how many there were, and the others, stay private (Papernot and Steinke 2022). The whole
     selection is one reservation; a crash after the first crossing leaves it spent.
     """
-    from sfumato.ledger.job import Job
-    from sfumato.ledger.reservation import charged, costly
-
     check_out(out, count, format)
     if math.isinf(runs.shape):
         raise InputError("Expected a law that gives at least one run: geometric or logarithmic.")
     plans = plan_selection(methods, box.spec, budget, runs)
-    audited = {}
-    for method, plan in zip(methods, plans, strict=True):
-        audited = audit_first(method, make_plan(method, box.spec, budget), None, run.device, "tune")
-        if costly(box.spec, ledger):
-            _rehearsed(method, plan, run, format)
-    with charged(plans[0], box, Job.create({}, str(ledger) if ledger else None), ledger, resumable=False) as charge:
-        best = _best_of(methods, plans, box, runs, run, charge.begin)
-        images = best.generator.sample(count, seed=run.seed)
-        words = (
-            f"charged by selection among {len(methods)} settings, {runs.kind} number of runs with mean {runs.mean:g}"
-        )
-        stated = state(best.plan, best.noise, None, charge.others(), audited, words)
-        release = bundle(best.generator, images, stated, best.kept)
-        release.save(out, format=format, verified=True)
-        charge.finish()
-    return release
+    task = Selection(plans[0], tuple(zip(methods, plans, strict=True)), runs, Path(out), count, format)
+    return carry_out(task, box, run, ledger=ledger)
 
 
 @dataclass(frozen=True)
-class _Run:
+class Scored:
+    """One run and its noisy score."""
+
     score: float
-    plan: Plan
-    generator: Any
-    kept: dict[str, Any]
-    noise: Any
+    learned: Learned
 
 
-def _rehearsed(method: Method, plan: Plan, run: Run, format: str) -> None:
-    """Try one of the settings on made-up records, its score and its files included, before anything is reserved."""
-    from sfumato.flow.rehearsal import IMAGES, elsewhere, rehearse
+@dataclass(frozen=True)
+class Selection(Task[Learned, Release]):
+    """Methods to choose among, each with its plan of the whole selection; all of them make the same crossings."""
 
-    def after(stage: Any, generator: Any, run: Run) -> None:
-        images = generator.sample(IMAGES, seed=run.seed)
-        stage.release(SCORE, _score(images))
-        with elsewhere() as folder:
-            stated = state(plan, stage.noise, None, None, passed(run.device))
-            bundle(generator, images, stated, run.kept | run.made).save(folder, format=format)
+    plan: Plan  # any of them
+    candidates: tuple[tuple[Method, Plan], ...]
+    runs: Runs
+    out: Path | None
+    count: int = 10_000
+    format: str = "png"
 
-    rehearse(method, plan, run, later=(SCORE,), after=after)
+    verb: ClassVar[str] = "tune"
+
+    def check(self) -> None:
+        """Refuse a place or a format in which nothing could be written."""
+        check_out(self.out, self.count, self.format)
+
+    def audits(self) -> Iterable[tuple[Learner, Plan, PublicImages | None]]:
+        """Every method, with the plan of one run of it."""
+        return [(method, one_run(plan), None) for method, plan in self.candidates]
+
+    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> None:
+        """Every method, its score included."""
+        for method, plan in self.candidates:
+            rehearse(method, plan, run, later=(SCORE,), after=_scored(method, plan, complete))
+
+    def learn(self, reserved: Reserved) -> Learned:
+        """As many runs as were drawn; of all of them only the best is kept."""
+        best: Scored | None = None
+        reserved.run.progress.start("selecting", None)  # the number of runs is private
+        for _ in range(draw_count(self.runs)):
+            method, plan = self.candidates[draw_index(len(self.candidates))]
+            scored = run_hidden(method, plan, reserved)
+            best = scored if best is None or scored.score > best.score else best
+        assert best is not None
+        return replace(best.learned, images=best.learned.generator.sample(self.count, seed=reserved.run.seed))
+
+    def state(self, learned: Learned, others: Others, audited: Audited) -> Release:
+        """The release of the best, whose statement is that of the selection."""
+        among = f"among {len(self.candidates)} settings, {self.runs.kind} number of runs with mean {self.runs.mean:g}"
+        return released(learned, None, others, audited, f"charged by selection {among}")
+
+    def save(self, made: Release, place: Path) -> None:
+        """As a folder that verifies."""
+        made.save(place, format=self.format, verified=True)
 
 
-def _best_of(
-    methods: Sequence[Method],
-    plans: Sequence[Plan],
-    box: PrivateImages,
-    runs: Runs,
-    run: Run,
-    began: Callable[[], None],
-) -> _Run:
-    from sfumato.privacy.samplers import draw_count, draw_index
-
-    best: _Run | None = None
-    run.progress.start("selecting", None)  # the number of runs is private
-    for _ in range(draw_count(runs)):
-        at = draw_index(len(methods))
-        found = _one(methods[at], plans[at], box, run, began)
-        best = found if best is None or found.score > best.score else best
-    assert best is not None
-    return best
+def one_run(plan: Plan) -> Plan:
+    """The plan of a single run of a selection, without its score."""
+    crossings = {name: asked for name, asked in plan.crossings.items() if name != SCORE}
+    return replace(plan, crossings=crossings, selection=None)
 
 
-def _one(method: Method, plan: Plan, box: PrivateImages, run: Run, began: Callable[[], None]) -> _Run:
+def run_hidden(method: Method, plan: Plan, reserved: Reserved) -> Scored:
     """One run and its noisy score, out of anybody's sight."""
-    from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.odometer import Odometer
-    from sfumato.run.progress import Silent
-
-    hidden = replace(run, ledger=Odometer(plan, began), progress=Silent())
-    barrier = Barrier(box, box.spec, hidden.ledger, device=run.device, microbatch=run.microbatch)
+    barrier, hidden = reserved.start(plan, progress=Silent())
     generator = method.learn(barrier, hidden)
-    votes = barrier.release(SCORE, _score(generator.sample(JUDGED, seed=run.seed)))
+    images = generator.sample(JUDGED, seed=hidden.seed)
+    votes = barrier.release(SCORE, score(images))  # the barrier
     hidden.finished()
-    kept = hidden.kept | hidden.made
-    return _Run(float(votes[0] - votes[1]), plan, generator, kept, barrier.noise)
+    learned = Learned(method, plan, generator, images, barrier, hidden.kept | hidden.made)
+    return Scored(float(votes[0] - votes[1]), learned)
 
 
-def _score(images: Images) -> BoundedSum:
+def _scored(method: Method, plan: Plan, complete: Callable[[Learned], None]) -> Callable[[Stage, Any, Run], None]:
+    """In a rehearsal: a few images, and their score."""
+
+    def after(stage: Stage, generator: Any, brief: Run) -> None:
+        images = generator.sample(IMAGES, seed=brief.seed)
+        stage.release(SCORE, score(images))
+        complete(Learned(method, plan, generator, images, stage.barrier, brief.kept | brief.made))
+
+    return after
+
+
+def score(images: Images) -> BoundedSum:
     """How many records a classifier names right that learnt from these synthetic images."""
-    from sfumato.engine.label_histogram import VOTE
-    from sfumato.privacy.bounds import BoundedSum
-
     return BoundedSum(judge(images).votes, VOTE, (2,))

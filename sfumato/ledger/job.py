@@ -19,9 +19,9 @@ from typing import Any
 
 from sfumato.errors import InputError, OverBudget
 from sfumato.ledger.charge import cost_of, fingerprint
+from sfumato.ledger.durable import replace
 from sfumato.ledger.store import Cost, Ledger, Reservation, new_reservation
 from sfumato.privacy.plan import Plan
-from sfumato.run import checkpoint
 
 
 def runs_folder() -> Path:
@@ -120,19 +120,19 @@ class Job:
 
     def store(self) -> None:
         """Write the manifest durably."""
-        checkpoint.replace(self.folder / "manifest.json", json.dumps(self.manifest).encode())
+        replace(self.folder / "manifest.json", json.dumps(self.manifest).encode())
 
-    def enter(self, accounts: Ledger, plan: Plan, name: str, digests: Any, named: bool = True) -> None:
+    def enter(self, ledger: Ledger, plan: Plan, name: str, digests: Any, named: bool = True) -> None:
         """Reserve the whole plan, or take over the reservation of the run that is resumed."""
         self._agree("plan", hashlib.sha256(json.dumps(plan.to_json(), sort_keys=True).encode()).hexdigest())
         self._agree("data", fingerprint(digests, self.manifest["run"]))
         self.store()
-        if accounts.knows(self.manifest["run"]):
-            self._take_over(accounts)
-        elif not accounts.throw_away and (self.folder / "checkpoint.safetensors").exists():
+        if ledger.knows(self.manifest["run"]):
+            self._take_over(ledger)
+        elif not ledger.throw_away and (self.folder / "checkpoint.safetensors").exists():
             raise OverBudget(f"The ledger does not know the run {self.folder.name}; give the --ledger it began with.")
         else:
-            self._reserve(accounts, plan, name, digests, named)
+            self._reserve(ledger, plan, name, digests, named)
         self.entered = True
 
     def _agree(self, what: str, found: str) -> None:
@@ -140,11 +140,11 @@ class Job:
             raise InputError(f"The {what} changed since the run {self.folder.name} began; start a new run.")
         self.manifest[what] = found
 
-    def _reserve(self, accounts: Ledger, plan: Plan, name: str, digests: Any, named: bool) -> None:
+    def _reserve(self, ledger: Ledger, plan: Plan, name: str, digests: Any, named: bool) -> None:
         def cost(relation: Any) -> Cost:
             return cost_of(plan, relation)
 
-        accounts.reserve(
+        ledger.reserve(
             name=name,
             digests=digests,
             budget=plan.budget,
@@ -155,46 +155,46 @@ class Job:
             named=named,
         )
 
-    def _take_over(self, accounts: Ledger) -> None:
+    def _take_over(self, ledger: Ledger) -> None:
         """Swap the token. The new one is on the disk before the ledger has it, so no crash can lose the run."""
         run = self.manifest["run"]
-        current = self._token(accounts)
+        current = self._token(ledger)
         fresh = secrets.token_hex(32)
         self.manifest |= {"token": current, "next": fresh}
         self.store()
-        accounts.resume(run, current, fresh)
+        ledger.resume(run, current, fresh)
         self.manifest |= {"token": fresh, "next": None}
         self.store()
 
-    def check(self, accounts: Ledger) -> None:
+    def check(self, ledger: Ledger) -> None:
         """Raise if this run was resumed elsewhere, or its reservation given back."""
-        if not accounts.holds(self.manifest["run"], self.manifest["token"]):
+        if not ledger.holds(self.manifest["run"], self.manifest["token"]):
             raise OverBudget(
                 f"The run {self.folder.name} was resumed by another process, or its reservation was "
                 "given back before it began; this one stops."
             )
 
-    def begin(self, accounts: Ledger) -> None:
+    def begin(self, ledger: Ledger) -> None:
         """Make it durable, right before the first crossing, that there is one."""
-        accounts.begin(self.manifest["run"], self.manifest["token"])
+        ledger.begin(self.manifest["run"], self.manifest["token"])
 
-    def give_back(self, accounts: Ledger) -> bool:
+    def give_back(self, ledger: Ledger) -> bool:
         """Return the reservation and delete the folder if nothing has crossed; whether that was so."""
-        if not accounts.give_back(self.manifest["run"], self._token(accounts)):
+        if not ledger.give_back(self.manifest["run"], self._token(ledger)):
             return False
         self.discard()
         return True
 
-    def finish(self, accounts: Ledger) -> None:
+    def finish(self, ledger: Ledger) -> None:
         """Commit what was planned and delete every private file of the run."""
-        if accounts.knows(self.manifest["run"]) or not accounts.throw_away:
-            accounts.commit(self.manifest["run"], self._token(accounts))
+        if ledger.knows(self.manifest["run"]) or not ledger.throw_away:
+            ledger.commit(self.manifest["run"], self._token(ledger))
         self.discard()
 
-    def _token(self, accounts: Ledger) -> str:
+    def _token(self, ledger: Ledger) -> str:
         """The token that the ledger may hold; the pending one if a crash came right after the swap."""
         pending = self.manifest["next"]
-        return str(pending if pending and accounts.holds(self.manifest["run"], pending) else self.manifest["token"])
+        return str(pending if pending and ledger.holds(self.manifest["run"], pending) else self.manifest["token"])
 
     def discard(self) -> None:
         """Delete the folder; for runs that ended, or never touched anything."""

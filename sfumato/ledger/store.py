@@ -45,11 +45,11 @@ class Ledger:
     >>> import numpy as np
     >>> from sfumato.accounting.gaussian import epsilon_of
     >>> digests = np.zeros((1, 32), np.uint8)
-    >>> with Ledger(None) as accounts:
-    ...     accounts.set_total("scans", digests, Budget(epsilon=2))
-    ...     _ = accounts.reserve(name="scans", digests=digests, budget=Budget(epsilon=1), method="dp-merf",
+    >>> with Ledger(None) as ledger:
+    ...     ledger.set_total("scans", digests, Budget(epsilon=2))
+    ...     _ = ledger.reserve(name="scans", digests=digests, budget=Budget(epsilon=1), method="dp-merf",
     ...         cost=lambda relation: Cost(0.268, 0.0, lambda delta: epsilon_of(delta, 0.268)), plan_json="{}")
-    ...     round(accounts.show("scans", None)["remaining"], 2)
+    ...     round(ledger.show("scans", None)["remaining"], 2)
     1.64
     """
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from sfumato.errors import InputError
-
-if TYPE_CHECKING:
-    from sfumato.methods.base import Method
 
 T = TypeVar("T")
 TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -63,7 +60,7 @@ class Setting:
 
 def setting(default: T, about: str, **limits: Any) -> T:
     """A field of a method's dataclass: its default, one line about it, and the limits of `Setting`."""
-    return cast(T, field(default=default, metadata={"setting": Setting(about, **limits)}))
+    return field(default=default, metadata={"setting": Setting(about, **limits)})
 
 
 def count(default: int, about: str, low: int = 1, high: int = COUNT, **limits: Any) -> int:
@@ -84,7 +81,7 @@ def refuse_outside(method: Any) -> None:
             raise ValueError(f"Expected {name} {about.range()}, found {name}={value}.")
 
 
-def parse(cls: type[Method], given: Mapping[str, str]) -> dict[str, Any]:
+def parse(cls: type[Any], given: Mapping[str, str]) -> dict[str, Any]:
     """`--set field=value`: each text as its field's type.
 
     >>> from sfumato.methods.embedding.dp_merf import DPMERF

@@ -27,7 +27,7 @@ class Behind(Protocol):
     """What a barrier stands in front of: the private side, or one that an auditor listens to."""
 
     spec: DataSpec
-    ledger: Odometer
+    odometer: Odometer
     noise: Any
 
     def release(self, name: str, query: Query, *public: Any) -> Tensor:
@@ -49,8 +49,8 @@ class Barrier:
 
     __slots__ = ("__weakref__",)
 
-    def __init__(self, data: PrivateImages | None, spec: DataSpec, ledger: Odometer, **how: Any) -> None:
-        _BEHIND[self] = Inside(data, spec, ledger, **how)
+    def __init__(self, data: PrivateImages | None, spec: DataSpec, odometer: Odometer, **how: Any) -> None:
+        _BEHIND[self] = Inside(data, spec, odometer, **how)
 
     @classmethod
     def before(cls, behind: Behind) -> Barrier:
@@ -67,12 +67,12 @@ class Barrier:
     @property
     def plan(self) -> Plan:
         """The plan that is carried out."""
-        return _BEHIND[self].ledger.plan
+        return _BEHIND[self].odometer.plan
 
     @property
     def used(self) -> Mapping[str, int]:
         """How often each crossing was used so far; a copy."""
-        return MappingProxyType(dict(_BEHIND[self].ledger.used))
+        return MappingProxyType(dict(_BEHIND[self].odometer.used))
 
     @property
     def noise(self) -> NoiseFacts:

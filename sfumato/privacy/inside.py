@@ -1,4 +1,4 @@
-"""What lies behind a barrier: the records, the noise, the ledger's counts, and how a sum is formed."""
+"""What lies behind a barrier: the records, the noise, the odometer's counts, and how a sum is formed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Inside:
         self,
         data: PrivateImages | None,
         spec: DataSpec,
-        ledger: Odometer,
+        odometer: Odometer,
         *,
         noise: Noise | None = None,
         device: str = "cpu",
@@ -62,13 +62,13 @@ class Inside:
         heard: Callable[[str, Tensor], None] = lambda name, total: None,  # of auditors, whose records are made up
     ) -> None:
         self.spec = spec
-        self.ledger = ledger
+        self.odometer = odometer
         self._lot = lot or Lot()
         self._heard = heard
         self.noise = noise or Noise(fast=device.startswith("cuda"))
         self.ranks = ranks or Alone()
         self.sums = Sums(None if data is None else records(data), spec, device, microbatch, tick)
-        self._released = dict(ledger.used)  # counted here too: what a method does to the ledger shows
+        self._released = dict(odometer.used)  # counted here too: what a method does to the odometer shows
 
     def release(self, name: str, query: Query, *public: Any) -> Tensor:
         """The noisy answer to `query`, in float64. Charged before a record is read."""
@@ -82,15 +82,15 @@ class Inside:
             total = torch.round(total / crossing.bound.grid) * crossing.bound.grid
         self._heard(name, total)
         answer = self.ranks.same(crossing.mechanism(total, crossing.bound, self.noise))
-        self.ledger.answered(name, answer)
+        self.odometer.answered(name, answer)
         return answer
 
     def _charged(self, name: str, query: Query) -> Crossing:
         held = isinstance(query, PartitionSum)
         uses = query.queries if isinstance(query, PartitionSum) else 1
-        if self._released != dict(self.ledger.used):
-            raise OverBudget("The ledger's counts were changed by something other than the barrier; the run stops.")
-        crossing = self.ledger.charge(name, uses)
+        if self._released != dict(self.odometer.used):
+            raise OverBudget("The odometer's counts were changed by something other than the barrier; the run stops.")
+        crossing = self.odometer.charge(name, uses)
         self._released[name] += uses
         if query.bound != crossing.bound or held != crossing.held:
             raise ValueError(
@@ -109,7 +109,7 @@ class Inside:
         """The exact answer, over a fresh sample."""
         if isinstance(query, PartitionSum):
             return self._of_parts(name, crossing, query, public)
-        units = self._lot.units(crossing, name, self.ledger.used[name], self.sums.units, self.noise)
+        units = self._lot.units(crossing, name, self.odometer.used[name], self.sums.units, self.noise)
         if isinstance(query, BatchValue):  # cannot be dealt out: one block, and ranks without it add nothing
             return self.sums.value(name, query, units if self.ranks.owns(0) else units[:0], public)
         ordered = isinstance(crossing.sampler, FullBatch) and self.spec.count_public
@@ -127,7 +127,7 @@ class Inside:
     def _of_parts(self, name: str, crossing: Crossing, query: PartitionSum, public: tuple[Any, ...]) -> Tensor:
         parts = inside(query.held)
         taking_part = None
-        use = self.ledger.used[name]
+        use = self.odometer.used[name]
         if crossing.sampler.rate < 1:  # a draw of its own for each question
             taking_part = torch.zeros(parts.parts, query.queries, dtype=torch.bool)
             for i in range(query.queries):
@@ -139,7 +139,7 @@ class Inside:
     def hold(self, recipe: TeacherModel, parts: int) -> PartitionHandle:
         """Split the data into `parts` by a secret hash, each with a private state made by a public recipe."""
         key = self.ranks.same(torch.frombuffer(bytearray(self.noise.take(32)), dtype=torch.uint8))
-        relation = self.ledger.plan.budget.relation
+        relation = self.odometer.plan.budget.relation
         sums = self.sums
         made = Partitions(
             recipe, parts, sums.data, self.spec, relation, bytes(key.tolist()), sums.device, self.ranks.owns

@@ -1,4 +1,4 @@
-"""The ledger of one run: each crossing is written down before it happens, and one too many is refused."""
+"""The odometer of one run: each crossing is written down before it happens, and one too many is refused."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from sfumato.errors import InputError
 from sfumato.recipes import adversarial, datalens, dp_vae, dpaf, dpdm, dpgan, topagg
 from sfumato.recipes.recipe import KINDS, Recipe
 
-__all__ = ["CLASSIFIERS", "KINDS", "RECIPES", "TABLES", "Recipe", "find", "look"]
+__all__ = ["CLASSIFIERS", "KINDS", "RECIPES", "TABLES", "Recipe", "find", "find_any"]
 
 FAMILIES = (datalens, dpaf, dpgan, dpdm, dp_vae, adversarial)
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for family in FAMILIES for recipe in family.every()}
 # Of `sfumato train-classifier`, which runs those with a budget.
-CLASSIFIERS: dict[str, Recipe] = {name: made for name, made in topagg.RECIPES.items() if math.isfinite(made.epsilon)}
+CLASSIFIERS: dict[str, Recipe] = {name: r for name, r in topagg.RECIPES.items() if math.isfinite(r.epsilon)}
 TABLES: dict[str, tuple[str, ...]] = datalens.TABLES  # of the DataLens paper: the recipes of each
 
 
@@ -24,13 +24,13 @@ def find(name: str) -> Recipe:
     >>> find("datalens-code-fashion-mnist-1").settings["topk"]
     200
     """
-    made = look(name)
-    if made.method == topagg.METHOD:
+    recipe = find_any(name)
+    if recipe.method == topagg.METHOD:
         raise InputError(f"The recipe {name} is of a classifier; use `sfumato train-classifier DATA --recipe {name}`.")
-    return made
+    return recipe
 
 
-def look(name: str) -> Recipe:
+def find_any(name: str) -> Recipe:
     """The recipe of this name, of images or of a classifier."""
     every = RECIPES | CLASSIFIERS
     if name in every:

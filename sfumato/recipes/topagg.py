@@ -12,13 +12,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.recipes.recipe import Recipe
-
-if TYPE_CHECKING:
-    from sfumato.classify.classifier import Classifier
 
 METHOD = "classifier"
 KS = (0.6, 0.7, 0.8, 1.0)
@@ -44,7 +41,7 @@ STEPS = {
     ("cifar10", 8.0): (9339, 9339, 13_838, 9339),
 }
 # Table 8: accuracy for each of KS.
-MNIST_FOUND = {
+MNIST_PUBLISHED = {
     0.05: (0.7387, 0.7581, 0.7715, 0.7840),
     0.1: (0.8567, 0.8612, 0.8588, 0.8455),
     0.2: (0.8984, 0.9025, 0.9080, 0.9117),
@@ -54,7 +51,7 @@ MNIST_FOUND = {
     1.0: (0.9513, 0.9522, 0.9542, 0.9541),
     math.inf: (0.9794, 0.9858, 0.9879, 0.9908),
 }
-CIFAR10_FOUND = {
+CIFAR10_PUBLISHED = {
     0.025: (0.4218, 0.4432, 0.4587, 0.4158),
     0.05: (0.6510, 0.7147, 0.7203, 0.7129),
     0.075: (0.7470, 0.7522, 0.7562, 0.7513),
@@ -70,15 +67,15 @@ CIFAR10_FOUND = {
     math.inf: (0.8519, 0.8542, 0.8580, 0.8785),
 }
 # Table 9: accuracy for each of DIMENSIONS.
-DIMENSION_FOUND = {0.05: (0.7425, 0.7845, 0.7355), 0.1: (0.8365, 0.8559, 0.8641), 0.2: (0.8910, 0.9048, 0.8930)}
+DIMENSION_PUBLISHED = {0.05: (0.7425, 0.7845, 0.7355), 0.1: (0.8365, 0.8559, 0.8641), 0.2: (0.8910, 0.9048, 0.8930)}
 # Table 10 at epsilon 0.1 and 1, k = 0.8: NormTopK with GM-DP's noise and without noise, and no compression.
-CONTROL_FOUND = {
+CONTROL_PUBLISHED = {
     0.1: {"topk-full-noise": 0.8386, "topagg": 0.8588, "topk-sgd": 0.9196, "gm-dp": 0.8505, "clipped-sgd": 0.9426},
     1.0: {"topk-full-noise": 0.9495, "topagg": 0.9542, "topk-sgd": 0.9803},
 }
 SETS = {
-    "mnist": ("mnist", 60_000, (1, 28, 28), MNIST, MNIST_FOUND, "8a"),
-    "cifar10": ("cifar10", 50_000, (3, 32, 32), CIFAR10, CIFAR10_FOUND, "8b"),
+    "mnist": ("mnist", 60_000, (1, 28, 28), MNIST, MNIST_PUBLISHED, "8a"),
+    "cifar10": ("cifar10", 50_000, (3, 32, 32), CIFAR10, CIFAR10_PUBLISHED, "8b"),
 }
 NOTE = "Exact accounting allows more steps at the paper's sigma than the paper took."
 BETWEEN = "The paper gives no settings at this budget: those of epsilon {near:g} are taken, but for the noise."
@@ -98,10 +95,10 @@ def nearest(given: dict[float, Any], epsilon: float) -> float:
 def topagg(name: str, epsilon: float, k: float) -> Recipe:
     """NormTopK on MNIST's CNN or on CIFAR-10 by public features; k = 1 is GM-DP.
 
-    >>> make(topagg("mnist", 1.0, 0.7)).clip
+    >>> topagg("mnist", 1.0, 0.7).settings["clip"]
     12.0
     """
-    data, records, shape, given, found, table = SETS[name]
+    data, records, shape, given, published, table = SETS[name]
     near = nearest(given, epsilon)
     at = KS.index(k)
     c, sigma, batch, learning_rate = given[near][at]
@@ -130,7 +127,7 @@ def topagg(name: str, epsilon: float, k: float) -> Recipe:
         kind="paper",
         paper=f"table {table}, table 11",
         note=" ".join(notes + [WITHOUT] * math.isinf(epsilon)),
-        published=found.get(epsilon, (None,) * 4)[at],
+        published=published.get(epsilon, (None,) * 4)[at],
     )
 
 
@@ -143,7 +140,7 @@ def dimension(epsilon: float, k: float) -> Recipe:
         paper="table 9",
         note=BY_COUNT,
         settings={**base.settings, "k": k, "by": "dimension"},
-        published=DIMENSION_FOUND[epsilon][DIMENSIONS.index(k)],
+        published=DIMENSION_PUBLISHED[epsilon][DIMENSIONS.index(k)],
     )
 
 
@@ -167,7 +164,7 @@ def scattering() -> Recipe:
 def every() -> Iterator[Recipe]:
     """All of them."""
     yield from (topagg(name, epsilon, k) for name in SETS for epsilon in SETS[name][4] for k in KS)
-    yield from (dimension(epsilon, k) for epsilon in DIMENSION_FOUND for k in DIMENSIONS)
+    yield from (dimension(epsilon, k) for epsilon in DIMENSION_PUBLISHED for k in DIMENSIONS)
     yield scattering()
 
 
@@ -180,7 +177,7 @@ def _rows(table: str) -> tuple[str, ...]:
 
 def _beside() -> tuple[str, ...]:
     """Rows of table 8 that table 9 repeats."""
-    return tuple(topagg("mnist", epsilon, k).name for epsilon in DIMENSION_FOUND for k in KS)
+    return tuple(topagg("mnist", epsilon, k).name for epsilon in DIMENSION_PUBLISHED for k in KS)
 
 
 TABLES = {"8": _rows("8a"), "8b": _rows("8b"), "9": (*_beside(), *_rows("9"))}
@@ -192,10 +189,3 @@ def find(name: str) -> Recipe:
         return RECIPES[name]
     near = get_close_matches(name, RECIPES, n=3, cutoff=0.4) or list(RECIPES)[:3]
     raise InputError(f"There is no recipe of a classifier '{name}'; did you mean {' or '.join(near)}?")
-
-
-def make(recipe: Recipe, **changes: Any) -> Classifier:
-    """The classifier of a recipe, with changes to its settings."""
-    from sfumato.classify.classifier import Classifier
-
-    return Classifier(**{**recipe.settings, **changes})

@@ -6,7 +6,6 @@ A checkpoint is private: it may hold state that never passed the barrier. It liv
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from sfumato.errors import InputError
+from sfumato.ledger.durable import replace
 
 
 def save(path: Path, state: Mapping[str, Any]) -> None:
@@ -36,23 +36,8 @@ def load(path: Path) -> dict[str, Any]:
             skeleton = json.loads(file.metadata()["skeleton"])
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is no readable checkpoint ({type(error).__name__}); start a new run.") from error
-    return _fill(skeleton, tensors)
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Write a private file durably: to a neighbour, to the disk, then over the old name."""
-    temporary = path.with_name(path.name + ".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    state: dict[str, Any] = _fill(skeleton, tensors)
+    return state
 
 
 def _strip(value: Any, where: str, tensors: dict[str, Tensor]) -> Any:

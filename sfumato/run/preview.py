@@ -7,29 +7,36 @@ nothing.
 from __future__ import annotations
 
 import copy
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from sfumato.errors import InputError
 from sfumato.types import DataSpec
 
 if TYPE_CHECKING:
-    from sfumato.networks.generator import Generator
+    import torch
+
     from sfumato.run.run import Run
 
 PICTURE = "strip.png"
 FACTS = "strip.json"
 FORMAT = "sfumato-strip/1"
-# columns, and images of a class at each moment
-MOST_CLASSES = 12
-EACH = 2
+MOST_CLASSES = 12  # columns
+EACH = 2  # images of a class at each moment
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """What a preview asks of a generator."""
+
+    def latents(self, n: int, random: torch.Generator, /) -> torch.Tensor: ...
+    def settle(self, random: torch.Generator, /) -> None: ...
+    def eval(self) -> Self: ...
+    def pixels(self, z: torch.Tensor, labels: torch.Tensor, /) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,29 +70,10 @@ class Snapshots:
         return None
 
 
-def read_moments(folder: Path) -> Snapshots | None:
-    """The moments of a release folder, where it has them."""
-    from sfumato.release.documents.pictures import decode_one
-
-    if not (folder / PICTURE).exists() and not (folder / FACTS).exists():
-        return None
-    try:
-        facts = json.loads((folder / FACTS).read_bytes())
-        steps, epsilons = zip(*((int(row["step"]), row["epsilon"]) for row in facts["moments"]), strict=True)
-        picture = decode_one(PICTURE, (folder / PICTURE).read_bytes())
-        pixels = np.stack(np.split(picture, len(steps), axis=1))
-        found = Snapshots(pixels, steps, tuple(None if e is None else float(e) for e in epsilons), int(facts["total"]))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(f"{folder / PICTURE} and {FACTS} do not go together; fetch the release again.") from error
-    if found.facts() != facts:
-        raise InputError(f"{folder / FACTS} is not of format {FORMAT}; use the version of sfumato that wrote it.")
-    return found
-
-
 class Preview:
     """Takes a grid at about `times` evenly spaced steps, of the same few latents of each class.
 
-    A run's strip is `run.pictures["strip"]`; give it to `run.steps` with the rest of the state. While the run has a
+    A run's preview is `run.pictures["preview"]`; give it to `run.steps` with the rest of the state. While the run has a
     folder, `show` puts the latest grid there as `preview.png`. A preview is a release: it is shown only after a
     checkpoint that counts the crossings it is made from, since a crash takes the run back to its last checkpoint.
     """
@@ -103,9 +91,9 @@ class Preview:
         self.epsilons: list[float | None] = []
         self.total = 0
         self._shown = 0
-        run.pictures["strip"] = self
+        run.pictures["preview"] = self
 
-    def look(self, step: int, total: int, net: Generator | Callable[[], Generator]) -> None:
+    def snapshot(self, step: int, total: int, net: Generator | Callable[[], Generator]) -> None:
         """Take a grid if it is time after this step, of `total`; a function is asked for the generator only then.
 
         The generator itself is left alone: a copy of it is settled and used.
@@ -113,26 +101,25 @@ class Preview:
         self.total = total
         done = step + 1
         last = self.steps[-1] if self.steps else 0
-        if not self.run.previews or not any(last < due <= done for due in moments(total, self.times)):
+        if not self.run.previews or not any(last < due <= done for due in due_steps(total, self.times)):
             return
         self.grids.append(self._grid(net))
         self.steps.append(done)
         self.epsilons.append(self._spent())
 
     def _grid(self, net: Generator | Callable[[], Generator]) -> np.ndarray:
-        import torch
-
-        if isinstance(net, torch.nn.Module):
-            net = copy.deepcopy(net)
-            net.settle(self.run.generator("preview statistics"))
+        if isinstance(net, Generator):
+            ready = copy.deepcopy(net)
+            ready.settle(self.run.generator("preview statistics"))
         else:
-            net = net()
-        made = net.eval().pixels(self.latents, self.labels)
-        grid = made.reshape(EACH, self.classes, *made.shape[1:]).transpose(2, 0, 3, 1, 4)
-        return grid.reshape(made.shape[1], EACH * made.shape[2], self.classes * made.shape[3])
+            ready = net()
+        images = ready.eval().pixels(self.latents, self.labels)
+        _, channels, height, width = images.shape
+        grid = images.reshape(EACH, self.classes, channels, height, width).transpose(2, 0, 3, 1, 4)
+        return grid.reshape(channels, EACH * height, self.classes * width)
 
     def _spent(self) -> float | None:
-        spent = self.run.ledger.epsilon() if self.run.ledger else math.inf
+        spent = self.run.odometer.epsilon() if self.run.odometer else math.inf
         return float(spent) if math.isfinite(spent) else None
 
     @property
@@ -144,15 +131,15 @@ class Preview:
         """Put the latest grid into the folder of the run, if it is new; called right after a checkpoint."""
         if self.run.folder is None or not self.run.ranks.first or not self.waiting:
             return
-        from sfumato.release.documents.pictures import png
-        from sfumato.run.checkpoint import replace
+        from sfumato.data.images import png
+        from sfumato.ledger.durable import replace
 
         self._shown = len(self.grids)
         path = self.run.folder / "preview.png"
         replace(path, png(self.grids[-1]))
         self.run.progress.picture(path)
 
-    def moments(self) -> Snapshots | None:
+    def snapshots(self) -> Snapshots | None:
         """All that was taken so far, for a release."""
         if not self.grids:
             return None
@@ -173,10 +160,10 @@ class Preview:
         self.total = int(state["total"])
 
 
-def moments(total: int, times: int) -> list[int]:
+def due_steps(total: int, times: int) -> list[int]:
     """At most `times` numbers of steps from the first to the last, evenly spaced.
 
-    >>> moments(86, 8), moments(3, 8)
+    >>> due_steps(86, 8), due_steps(3, 8)
     ([1, 13, 25, 37, 50, 62, 74, 86], [1, 2, 3])
     """
     return sorted({int(at) for at in np.linspace(1, total, times).round()}) if total > 0 else []

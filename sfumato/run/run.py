@@ -53,7 +53,7 @@ class Run:
     folder: Path | None = None
     progress: Silent = field(default_factory=Silent)
     every: float = 20.0  # seconds between checkpoints
-    ledger: Any = None  # of privacy.ledger.Ledger: its counts travel in the checkpoint
+    odometer: Any = None  # of privacy.odometer.Odometer: its counts travel in the checkpoint
     owned: Callable[[], None] = lambda: None  # raises when this run was resumed elsewhere
     ranks: Any = field(default_factory=Alone)  # of privacy.ranks: the processes that carry out this run together
     most: int | None = None  # steps that are taken at most: of an audit or a rehearsal, on made-up records
@@ -66,7 +66,7 @@ class Run:
             raise InputError(f"Expected --seed from 0 to 2^63 - 1, found {self.seed}.")
         self.kept: dict[str, Any] = {}  # released values, as the barrier returned them
         self.made: dict[str, Any] = {}  # further values to publish, made of released ones
-        self.pictures: dict[str, Any] = {}  # previews: made of released values, shown once the ledger counts those
+        self.pictures: dict[str, Any] = {}  # previews: made of released values, shown once the odometer counts those
         self._stepping = False
         self._spent = ""
         self._step: dict[str, Any] | None = None
@@ -75,7 +75,7 @@ class Run:
             state = checkpoint.load(self.path)
             self.kept = state["kept"]
             self._step = state["step"]
-            self.ledger.load_state_dict(state["ledger"])
+            self.odometer.load_state_dict(state["odometer"])
 
     @property
     def path(self) -> Path:
@@ -97,7 +97,8 @@ class Run:
             value = make()
             self.kept[name] = value
             self.save()
-        return self.kept[name].to(self.device)
+        kept: torch.Tensor = self.kept[name]
+        return kept.to(self.device)
 
     def steps(self, total: int, *, stages: Sequence[int] = (), **state: Any) -> Iterator[int]:
         """Step numbers from where the run stands; `state` is restored first and saved on the way.
@@ -170,17 +171,17 @@ class Run:
     def _restore_held(self, done: int, held: dict[str, Any]) -> None:
         """The blocks of every rank that wrote some, whatever their number was."""
         assert self.folder is not None
-        found = [checkpoint.load(path) for path in sorted(self.folder.glob(f"held-{done}-*.safetensors"))]
-        if not found:
+        states_of_ranks = [checkpoint.load(path) for path in sorted(self.folder.glob(f"held-{done}-*.safetensors"))]
+        if not states_of_ranks:
             raise InputError(f"{self.folder} lacks the state of its teachers; start a new run.")
         for name, parts in held.items():
-            states = {block: s for file in found for block, s in file[name]["states"].items()}
-            parts.load_state_dict(found[0][name] | {"states": states})
+            states = {block: s for file in states_of_ranks for block, s in file[name]["states"].items()}
+            parts.load_state_dict(states_of_ranks[0][name] | {"states": states})
 
     def _note(self, step: int, total: int) -> str:
         """What was spent so far; found anew a hundred times in a run, since that may take longer than a step."""
-        if self.ledger and (step % max(1, total // 100) == 0 or step == total - 1 or not self._spent):
-            self._spent = f"epsilon {self.ledger.epsilon():.3g}"
+        if self.odometer and (step % max(1, total // 100) == 0 or step == total - 1 or not self._spent):
+            self._spent = f"epsilon {self.odometer.epsilon():.3g}"
         return self._spent
 
     def save(self) -> None:
@@ -188,17 +189,17 @@ class Run:
         if self.folder is None or not self.ranks.first:
             return
         self.owned()
-        checkpoint.save(self.path, {"ledger": self.ledger.state_dict(), "kept": self.kept, "step": self._step})
+        checkpoint.save(self.path, {"odometer": self.odometer.state_dict(), "kept": self.kept, "step": self._step})
 
     def finished(self) -> None:
         """Refuse an end that the plan does not foresee: crossings left over, or kept values that are no answers."""
-        left = [f"'{n}'" for n, c in self.ledger.plan.crossings.items() if self.ledger.used[n] != c.times]
+        left = [f"'{n}'" for n, c in self.odometer.plan.crossings.items() if self.odometer.used[n] != c.times]
         if left:
             raise AuditFailed(
                 f"Learning ended before all planned crossings were used ({', '.join(left)}); such an end "
                 "may depend on the data, so nothing is released."
             )
-        others = [f"'{name}'" for name, value in self.kept.items() if not self.ledger.returned(value)]
+        others = [f"'{name}'" for name, value in self.kept.items() if not self.odometer.returned(value)]
         if others:
             raise AuditFailed(
                 f"What was kept as {', '.join(others)} is not what the barrier returned, so nothing is released."

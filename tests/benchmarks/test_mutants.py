@@ -141,6 +141,6 @@ def test_some_are_caught_and_their_twins_pass(shadow, name):
 
 @pytest.mark.slow
 def test_an_auditor_that_crashes_has_caught_nothing(shadow):
-    crash = Edit("audit/check.py", "    rows = [_within(plan, budget), _signature(method)]\n", "    raise OSError\n")
+    crash = Edit("audit/check_method.py", "    device = pick_device(device)\n", "    raise OSError\n")
     broken = Mutant("crash", "noise", "The auditor itself ends.", (Case("dp-merf", {"features": 20}),), (crash,))
     assert look_at(shadow, broken, 0)["verdict"] == "error"

@@ -12,10 +12,10 @@ from torch.nn.functional import cross_entropy
 from sfumato import Budget, DataSpec, Relation, Run, load
 from sfumato.audit import check
 from sfumato.classify import Classifier
-from sfumato.classify.train import accuracy, train_classifier
 from sfumato.data import load_public
 from sfumato.data.labels import LabelPrior
 from sfumato.errors import InputError, Interrupted
+from sfumato.flow.train_classifier import accuracy, train_classifier
 from sfumato.methods import Method, names
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
@@ -27,8 +27,8 @@ LINEAR = {"network": "linear", "centre": 0.0, "spread": 1.0}
 
 
 def learned(classifier, data, plan, **run):
-    made = Run(**({"device": "cpu", "ledger": Silenced(plan)} | run))
-    return classifier.learn(Barrier(data, plan.data, made.ledger), made)
+    made = Run(**({"device": "cpu", "odometer": Silenced(plan)} | run))
+    return classifier.learn(Barrier(data, plan.data, made.odometer), made)
 
 
 @pytest.mark.parametrize("relation, times", [(Relation.ADD_REMOVE, 1), (Relation.REPLACE_ONE, 2)])
@@ -184,9 +184,9 @@ def test_a_resumed_run_goes_on_where_it_stopped(tmp_path):
     classifier = Classifier(network="cnn", batch=60, steps=6, ema_decay=0.9, clip=1.0, learning_rate=0.1)
     plan = classifier.plan_at(data.spec, Budget(1.0), 1e-9, 6)
     whole, progress = learned(classifier, data, plan), Stop()
-    progress.run = run = Run(device="cpu", folder=tmp_path, ledger=Silenced(plan), progress=progress)
+    progress.run = run = Run(device="cpu", folder=tmp_path, odometer=Silenced(plan), progress=progress)
     with pytest.raises(Interrupted):
-        classifier.learn(Barrier(data, data.spec, run.ledger), run)
+        classifier.learn(Barrier(data, data.spec, run.odometer), run)
     again = learned(classifier, data, plan, folder=tmp_path)
     for a, b in zip(whole.parameters(), again.parameters(), strict=True):
         assert torch.allclose(a, b, atol=1e-6)

@@ -8,7 +8,7 @@ import torch
 from sfumato import Budget, InputError, Run
 from sfumato.classify import Classifier, TrainedClassifier
 from sfumato.classify.features import Public, ResNet18
-from sfumato.classify.train import train_classifier
+from sfumato.flow.train_classifier import train_classifier
 from tests.made_up import box
 
 

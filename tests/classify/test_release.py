@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from sfumato import Budget, InputError, OverBudget, Run
-from sfumato.api import budget_of
+from sfumato.api import budget_of, verify
 from sfumato.classify import Classifier, TrainedClassifier
-from sfumato.classify.train import accuracy, train_classifier
 from sfumato.data.public import PublicImages
 from sfumato.errors import Interrupted
-from sfumato.release import verify
+from sfumato.flow.train_classifier import accuracy, train_classifier
 from sfumato.run.progress import Silent
 from sfumato.types import Images
 from tests.made_up import arrays, box

@@ -18,11 +18,11 @@ import torch
 import typer
 
 from sfumato import api
-from sfumato.api import passed
 from sfumato.cli import VERBS
 from sfumato.errors import InputError
-from sfumato.evaluate.publish import publish_accuracy
 from sfumato.evaluate.stacked import Schedule
+from sfumato.flow.first_audit import passed
+from sfumato.flow.publish import publish_accuracy
 from sfumato.flow.rehearsal import Stage
 from sfumato.ledger.reservation import Charge
 from sfumato.methods import Method, find, names
@@ -78,7 +78,7 @@ def made(tmp_path_factory) -> Places:
 def places(made, tmp_path, monkeypatch) -> Places:
     """With a ledger that grants much, in a folder of its own; whatever ends with status 2 must leave it alone."""
     monkeypatch.chdir(tmp_path)
-    short = Schedule(steps=2, batch=8, learning_rate=1e-3)
+    short = Schedule(2, 8, 1e-3)
     publish = lambda *given, **more: publish_accuracy(*given, **more, recipe=short)  # noqa: E731
     monkeypatch.setattr(api, "publish_accuracy", publish, raising=False)
     shutil.copy(made.granted, os.environ["SFUMATO_LEDGER"])
@@ -152,7 +152,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "format": ("gif",),
     "set": ("luck=2", "steps", "steps=x", "steps=0"),
     "grid": ("luck=2", "steps", "features=20,40", "steps=x"),
-    "latent_distribution": ("murphy",),
+    "law": ("murphy",),
     "shape": ("axb",),
     "device": ("abacus",),
     "ledger": ("{garbage}", "{folder}", "{garbage}/below"),
@@ -297,8 +297,7 @@ def test_public_images_of_another_shape_spend_nothing(places, changes):
 @pytest.fixture
 def unaudited(monkeypatch) -> None:
     """An audit would meet the same fault, and refuse with a status of its own."""
-    for module in ("sfumato.api", "sfumato.flow.tune"):
-        monkeypatch.setattr(f"{module}.audit_first", lambda *_: passed("cpu"))
+    monkeypatch.setattr("sfumato.flow.flow.audit_first", lambda *_: passed("cpu"))
 
 
 def short_of_memory(*_: object) -> Any:
@@ -360,7 +359,7 @@ def test_a_run_that_cannot_be_resumed_spends_nothing(places):
 
 def test_a_ledger_that_was_not_there_is_not_made(places, monkeypatch, tmp_path):
     monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "none.sqlite"))
-    monkeypatch.setattr("sfumato.api.audit_first", lambda *_: passed("cpu"))
+    monkeypatch.setattr("sfumato.flow.flow.audit_first", lambda *_: passed("cpu"))
     nothing_spent(*tiny("dpaf", places, conv1="public"))
     assert state()[0] is None
 
@@ -382,7 +381,7 @@ def test_the_budget_shows_what_was_given_back_and_does_not_count_it(places, unau
     def failed(*_: object) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "_barrier", failed)
+    monkeypatch.setattr("sfumato.flow.flow.barrier_before", failed)
     status, _, err = call(*base("synthesize", places))
     assert status == 130 and "given back" in err
     status, out, _ = call("budget", places.data)

@@ -17,9 +17,9 @@ import pytest
 import typer
 from PIL import Image
 
-from sfumato import Release, Run
+from sfumato import Release
 from sfumato.cli import app
-from sfumato.flow.request import Request, _how
+from sfumato.flow.request import Request, _run
 from tests.cli.test_cli import call, refused, shell
 
 TINY = ("--method", "dp-merf", "--set", "features=50", "--set", "steps=3", "--count", "20")
@@ -53,7 +53,7 @@ def release(images, tmp_path_factory) -> Path:
 
 def test_a_microbatch_reaches_the_run():
     asked = Request(data="digits", method="dp-merf", epsilon=1.0, microbatch=7)
-    assert Run(**_how(asked) | {"device": "cpu"}).microbatch == 7
+    assert _run(asked, None).microbatch == 7
 
 
 def test_the_request_and_the_flags_have_the_same_defaults():

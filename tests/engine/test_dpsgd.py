@@ -36,8 +36,8 @@ def planned(data, config, multiplier=None):
 
 
 def train(data, config, plan, run=None, **options):
-    net, run = small(), run or Run(device="cpu", ledger=Odometer(plan))
-    barrier = Barrier(data, data.spec, run.ledger)
+    net, run = small(), run or Run(device="cpu", odometer=Odometer(plan))
+    barrier = Barrier(data, data.spec, run.odometer)
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
     sgd = DPSGD(net, loss, run, config, optimiser, **options)
     for _ in sgd.steps():
@@ -121,12 +121,12 @@ def test_it_is_resumed_where_it_stopped(tmp_path):
     plan = planned(data, config, 1e-7)
     whole = train(data, config, plan, ema_decay=0.9, pace=lambda step: 1 - step / 6)
     progress = Stop()
-    progress.run = run = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan), progress=progress)
+    progress.run = run = Run(device="cpu", folder=tmp_path, odometer=Odometer(plan), progress=progress)
     with pytest.raises(Interrupted):
         train(data, config, plan, run, ema_decay=0.9, pace=lambda step: 1 - step / 6)
-    again = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan))
+    again = Run(device="cpu", folder=tmp_path, odometer=Odometer(plan))
     resumed = train(data, config, plan, again, ema_decay=0.9, pace=lambda step: 1 - step / 6)
-    assert again.ledger.complete and resumed.ema.count == whole.ema.count == 6
+    assert again.odometer.complete and resumed.ema.count == whole.ema.count == 6
     for a, b in zip(whole.net.parameters(), resumed.net.parameters(), strict=True):
         assert torch.allclose(a, b, atol=1e-6)
     for name, average in whole.ema.weights.items():

@@ -16,10 +16,10 @@ from sfumato.accounting.budget import Relation
 from sfumato.errors import InputError, OverBudget
 from sfumato.evaluate.evaluate import evaluate
 from sfumato.evaluate.place import check_place
-from sfumato.evaluate.publish import VOTE, publish_accuracy
 from sfumato.evaluate.real import counts_path
 from sfumato.evaluate.reference import Training, reference
 from sfumato.evaluate.stacked import Schedule
+from sfumato.flow.publish import VOTE, publish_accuracy
 from sfumato.ledger.job import runs_folder
 from sfumato.ledger.store import Ledger, default_path
 from sfumato.run.progress import Recorder
@@ -282,8 +282,8 @@ def test_a_published_accuracy_is_charged_and_near_the_truth(places, tmp_path):
     assert abs(made["accuracy"] - exact) < 6 * made["sigma"] / (150 * 2**0.5) + 1e-9
     assert prints(release) == before
     assert prints(tmp_path / "accuracy").keys() == {"accuracy.json", "privacy.json", "PRIVACY.md"}
-    with Ledger(default_path()) as accounts:
-        shown = accounts.show(data, None)
+    with Ledger(default_path()) as ledger:
+        shown = ledger.show(data, None)
     assert shown["spent"] == pytest.approx(50.0, rel=0.02) and shown["history"][0]["method"] == "publish-accuracy"
     assert shown["history"][0]["status"] == "committed" and not list(runs_folder().iterdir())
     written = json.loads((tmp_path / "accuracy" / "accuracy.json").read_text())

@@ -204,7 +204,7 @@ def test_the_papers_protocol_is_beside_it_only_when_asked_and_labelled(private, 
     label = "selection on the test set"
     assert label not in private
     text = Page(page(release, protocol="paper")).text
-    assert text.count(label) >= 3 and "Best look".lower() in text.lower()
+    assert text.count(label) >= 3 and "best test evaluation" in text.lower()
 
 
 def test_an_attack_above_the_ceiling_raises_an_alarm(private, release):

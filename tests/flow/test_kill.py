@@ -24,6 +24,7 @@ context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(
     [
         "sfumato.flow.request",
+        "sfumato.flow.synthesize",
         "sfumato.methods.embedding.dp_merf",
         "sfumato.release.documents.report",
         "sfumato.ledger.job",
@@ -55,9 +56,9 @@ def work(home: Path, places: dict[str, str], run: str | None, touched: Path, pau
     """A whole run in a process of its own, which notes durably every time a record is read."""
     import torch
 
-    from sfumato import api
     from sfumato.data.private import Records
-    from sfumato.flow import rehearsal
+    from sfumato.flow import flow
+    from sfumato.flow.first_audit import passed
     from sfumato.run import run as running
 
     os.environ.update(places)
@@ -75,8 +76,8 @@ def work(home: Path, places: dict[str, str], run: str | None, touched: Path, pau
     Records.read = noted
     throttle = running.Throttle
     running.Throttle = lambda seconds: throttle(0.0)  # a checkpoint after each step
-    api.audit_first = lambda *_: api.passed("cpu")  # seconds in which nothing can be lost
-    rehearsal.rehearse = lambda *_, **more: None  # nor here, and it reads records that are made up
+    flow.audit_first = lambda *_: passed("cpu")  # seconds in which nothing can be lost
+    flow.rehearsed = lambda *_: None  # nor here, and it reads records that are made up
     if run is None:
         carry_out(request(home))
     else:

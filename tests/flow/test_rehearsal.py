@@ -9,11 +9,14 @@ import pytest
 import torch
 
 from sfumato import DPMERF, Budget, DataSpec, InputError, Run, Unit
-from sfumato.api import budget_of, make_plan, passed, rehearsed, synthesize
+from sfumato.api import budget_of, make_plan, synthesize
 from sfumato.data.labels import LabelPrior
 from sfumato.data.private import Records
 from sfumato.data.public import PublicImages
+from sfumato.flow.first_audit import passed
+from sfumato.flow.flow import rehearsed
 from sfumato.flow.rehearsal import RECORDS, Rehearsing, Stage, rehearse, trying
+from sfumato.flow.synthesize import Synthesis
 from sfumato.methods import find, names
 from sfumato.networks.generator import BATCHES
 from sfumato.privacy.barrier import Barrier
@@ -45,8 +48,8 @@ def test_no_private_record_is_read_and_nothing_of_the_run_is_changed(monkeypatch
     private, read, counts = box(), Records.read, []
     monkeypatch.setattr(Records, "read", lambda self, rows: counts.append(len(self)) or read(self, rows))
     run, method = Run(device="cpu", seed=5), DPMERF(features=20, steps=50, batch=4, latent=4, width=8)
-    rehearsed(method, make_plan(method, private.spec, Budget(1.0)), run, None, format="png")
-    assert set(counts) == {RECORDS} and not run.kept and not run.pictures and run.ledger is None
+    rehearsed(Synthesis(method, make_plan(method, private.spec, Budget(1.0))), run, passed("cpu"))
+    assert set(counts) == {RECORDS} and not run.kept and not run.pictures and run.odometer is None
     assert BATCHES.get() == 16
 
 
@@ -60,7 +63,7 @@ def test_loops_are_cut_short_but_for_the_beginnings_of_their_stages():
 def test_private_first_layers_and_the_game_after_them_are_both_tried():
     method = find("dpaf")(**TINY["dpaf"], conv1="private")
     plan, tried = make_plan(method, SPEC, Budget(4.0)), []
-    rehearse(method, plan, Run(device="cpu"), after=lambda stage, *_: tried.append(dict(stage.ledger.used)))
+    rehearse(method, plan, Run(device="cpu"), after=lambda stage, *_: tried.append(dict(stage.odometer.used)))
     assert all(tried[0].values()) and set(tried[0]) == set(plan.crossings)
 
 
@@ -76,13 +79,9 @@ def test_public_data_reach_the_rehearsal():
     images = Images(np.zeros((9, 1, 6, 6), np.uint8), np.arange(9) % 3, SPEC.classes)
     method = find("dpdm")(**TINY["dpdm"])
     with pytest.raises(InputError, match="public images of 1x8x8"):
-        rehearsed(
-            replace(method, embedding_share=0.0),
-            make_plan(replace(method, embedding_share=0.0), SPEC, Budget(1.0)),
-            Run(device="cpu"),
-            PublicImages(images, "made up"),
-            format="png",
-        )
+        plan = make_plan(replace(method, embedding_share=0.0), SPEC, Budget(1.0))
+        task = Synthesis(replace(method, embedding_share=0.0), plan, PublicImages(images, "made up"))
+        rehearsed(task, Run(device="cpu"), passed("cpu"))
 
 
 def test_it_runs_where_the_run_will():
@@ -111,13 +110,13 @@ def test_what_goes_wrong_gets_one_sentence_with_a_remedy(error, words):
 
 
 def test_a_throw_away_ledger_needs_no_rehearsal(monkeypatch):
-    monkeypatch.setattr("sfumato.api.rehearsed", lambda *_, **__: pytest.fail("nothing is at stake"))
+    monkeypatch.setattr("sfumato.flow.flow.rehearsed", lambda *_, **__: pytest.fail("nothing is at stake"))
     method = DPMERF(features=20, steps=2, batch=4, latent=4, width=8)
     assert len(synthesize(method, "digits", Budget(1.0), Run(device="cpu"), count=2).images) == 2
 
 
 def test_a_rehearsal_that_fails_leaves_no_trace(monkeypatch):
-    monkeypatch.setattr("sfumato.api.audit_first", lambda *_: passed("cpu"))
+    monkeypatch.setattr("sfumato.flow.flow.audit_first", lambda *_: passed("cpu"))
     monkeypatch.setattr(Barrier, "release", lambda *_: (_ for _ in ()).throw(MemoryError))
     with pytest.raises(InputError, match="--microbatch"):
         synthesize(DPMERF(features=20, steps=2), arrays(), Budget(1.0), Run(device="cpu"))

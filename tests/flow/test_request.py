@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.classify import request as classifiers
 from sfumato.cli import run
 from sfumato.errors import InputError
 from sfumato.flow import request as requests
@@ -50,9 +49,8 @@ def parsed(line: str) -> Request:
         raise InputError("Stop here.")
 
     words = shlex.split(line)
-    module = classifiers if words[1] == "train-classifier" else requests
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "carry_out", caught)
+        patch.setattr(requests, "train" if words[1] == "train-classifier" else "carry_out", caught)
         assert words[0] == "sfumato" and run(words[1:]) == 2
     assert found, line
     return found[0]
@@ -140,4 +138,4 @@ def test_a_classifier_goes_round():
     kept = {"data", "epsilon", "delta", "relation", "private_count", "records", "size", "grey", "split", "label"}
     given = {name: OTHER[name] for name in (*kept, "person", "settings", "seed")}
     asked = replace(BASE, **given, method="classifier")
-    assert told(parsed(classifiers.command(asked))) == told(asked)
+    assert told(parsed(asked.command())) == told(asked)

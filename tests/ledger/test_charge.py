@@ -103,28 +103,28 @@ def test_votes_with_too_little_noise_are_refused_with_the_remedy(tmp_path):
     loud = plan(None, Budget(100.0), teachers=crossing(IntegerBound(1, low=0, coordinates=1), 1.5, held=True))
     with pytest.raises(ValueError, match="--relation replace-one"):
         cost_of(loud, REPLACE)
-    with Ledger(tmp_path / "l") as accounts:
-        accounts.set_total("votes", None, Budget(100.0, relation=REPLACE))
+    with Ledger(tmp_path / "l") as ledger:
+        ledger.set_total("votes", None, Budget(100.0, relation=REPLACE))
         with pytest.raises(InputError, match="--relation replace-one"):
-            _reserve(accounts, loud)
-        accounts.set_total("votes", None, Budget(100.0))
-        _reserve(accounts, loud)
+            _reserve(ledger, loud)
+        ledger.set_total("votes", None, Budget(100.0))
+        _reserve(ledger, loud)
         with pytest.raises(InputError, match="under replace-one is not known"):
-            accounts.set_total("votes", None, Budget(100.0, relation=REPLACE))
+            ledger.set_total("votes", None, Budget(100.0, relation=REPLACE))
 
 
 def test_a_later_replace_one_total_sees_both_parts(tmp_path):
-    with Ledger(tmp_path / "l") as accounts:
-        accounts.set_total("votes", None, Budget(5.0))
-        _reserve(accounts, teachers(1))
-        assert accounts.show("votes")["spent"] == pytest.approx(1, rel=1e-6)
-        accounts.set_total("votes", None, Budget(5.0, relation=REPLACE))
-        assert accounts.show("votes")["spent"] == pytest.approx(epsilon_of(DELTA, 2 * mu_of(1, DELTA)))
+    with Ledger(tmp_path / "l") as ledger:
+        ledger.set_total("votes", None, Budget(5.0))
+        _reserve(ledger, teachers(1))
+        assert ledger.show("votes")["spent"] == pytest.approx(1, rel=1e-6)
+        ledger.set_total("votes", None, Budget(5.0, relation=REPLACE))
+        assert ledger.show("votes")["spent"] == pytest.approx(epsilon_of(DELTA, 2 * mu_of(1, DELTA)))
 
 
-def _reserve(accounts, made, name="votes", digests=None):
+def _reserve(ledger, made, name="votes", digests=None):
     digests = np.zeros((1, 32), np.uint8) if digests is None else digests
-    return accounts.reserve(
+    return ledger.reserve(
         name=name,
         digests=digests,
         budget=made.budget,
@@ -144,13 +144,13 @@ def test_other_images_of_the_same_persons_are_one_account(tmp_path):
     one, other = people(0), people(1)
     assert not {bytes(d) for d in records(one).digests} & {bytes(d) for d in records(other).digests}
     made = plan(PEOPLE, Budget(1.0, unit=Unit.PERSON), sum=crossing(Bound(1.0), 1 / mu_of(1, DELTA)))
-    with Ledger(tmp_path / "l") as accounts:
+    with Ledger(tmp_path / "l") as ledger:
         for name, data in (("first", one), ("second", other)):
-            accounts.set_total(name, digests_of(data), Budget(3.0, unit=Unit.PERSON))
-            _reserve(accounts, made, name, digests_of(data))
-        assert accounts.show("second", digests_of(other))["spent"] == pytest.approx(1.466, abs=2e-3)
+            ledger.set_total(name, digests_of(data), Budget(3.0, unit=Unit.PERSON))
+            _reserve(ledger, made, name, digests_of(data))
+        assert ledger.show("second", digests_of(other))["spent"] == pytest.approx(1.466, abs=2e-3)
         strangers = digests_of(people(2, np.array([f"ward-{i % 20}" for i in range(40)])))
-        assert accounts.show("third", strangers)["history"] == []
+        assert ledger.show("third", strangers)["history"] == []
 
 
 def test_a_person_is_known_by_the_text_of_the_identifier_in_every_format(tmp_path):

@@ -28,12 +28,12 @@ def test_no_sequence_of_runs_makes_the_composed_epsilon_exceed_the_total(
     total: Budget, asked: list[tuple[float, float]]
 ) -> None:
     full, admitted, digests = mu_of(total.epsilon, total.delta), [], np.ones((2, 32), np.uint8)
-    with Ledger(None) as accounts:
-        accounts.set_total("set", digests, total)
+    with Ledger(None) as ledger:
+        ledger.set_total("set", digests, total)
         for share, slack_share in asked:
             cost = dominated(share * full, slack_share * total.delta)
             try:
-                accounts.reserve(
+                ledger.reserve(
                     name="set",
                     digests=digests,
                     budget=total,
@@ -44,7 +44,7 @@ def test_no_sequence_of_runs_makes_the_composed_epsilon_exceed_the_total(
                 admitted.append(cost)
             except OverBudget:
                 pass
-            shown = accounts.show("set")
+            shown = ledger.show("set")
             assert shown["spent"] <= total.epsilon * (1 + 1e-9)
             mu, slack = math.hypot(*(c.mu for c in admitted)), math.fsum(c.slack for c in admitted)
             assert (shown["mu"], shown["slack"]) == pytest.approx((mu, slack))

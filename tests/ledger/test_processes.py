@@ -23,10 +23,10 @@ def cost(relation: Relation) -> Cost:
 
 
 def take(path: Path, name: str = "scans") -> bool:
-    with Ledger(path) as accounts:
+    with Ledger(path) as ledger:
         try:
             # Room for two such runs (mu 0.3 each under mu 0.49), never for three.
-            accounts.reserve(name=name, digests=DIGESTS, budget=Budget(2.0), cost=cost, plan_json="{}", method="m")
+            ledger.reserve(name=name, digests=DIGESTS, budget=Budget(2.0), cost=cost, plan_json="{}", method="m")
         except OverBudget:
             return False
         return True
@@ -69,13 +69,11 @@ def test_processes_that_make_the_file_at_once_share_it(tmp_path: Path) -> None:
 
 def test_threads_share_one_connection(tmp_path: Path) -> None:
     admitted: list[bool] = []
-    with Ledger(tmp_path / "ledger.sqlite") as accounts:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
 
         def work() -> None:
             try:
-                accounts.reserve(
-                    name="scans", digests=DIGESTS, budget=Budget(2.0), cost=cost, plan_json="{}", method="m"
-                )
+                ledger.reserve(name="scans", digests=DIGESTS, budget=Budget(2.0), cost=cost, plan_json="{}", method="m")
                 admitted.append(True)
             except OverBudget:
                 admitted.append(False)
@@ -103,5 +101,5 @@ def test_a_crash_after_the_reservation_leaves_it_spent(tmp_path: Path) -> None:
         )
         assert done.returncode == 9
     assert not take(path)
-    with Ledger(path) as accounts:
-        assert [one["status"] for one in accounts.show("scans")["history"]] == ["reserved", "reserved"]
+    with Ledger(path) as ledger:
+        assert [one["status"] for one in ledger.show("scans")["history"]] == ["reserved", "reserved"]

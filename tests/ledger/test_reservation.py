@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from sfumato import DPMERF, Budget, InputError, OverBudget, Run
-from sfumato.api import budget_of, passed, synthesize
+from sfumato.api import budget_of, synthesize
 from sfumato.errors import Interrupted, Unfinished
+from sfumato.flow.first_audit import passed
 from sfumato.ledger.charge import account_name
 from sfumato.ledger.job import Job, runs_folder
 from sfumato.ledger.store import Ledger, default_path
@@ -26,8 +27,8 @@ TINY = DPMERF(features=20, steps=3, batch=4, latent=4, width=8)
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     """Audits and rehearsals have tests of their own."""
-    monkeypatch.setattr("sfumato.api.audit_first", lambda *_: passed("cpu"))
-    monkeypatch.setattr("sfumato.api.rehearsed", lambda *_, **__: None)
+    monkeypatch.setattr("sfumato.flow.flow.audit_first", lambda *_: passed("cpu"))
+    monkeypatch.setattr("sfumato.flow.flow.rehearsed", lambda *_, **__: None)
 
 
 def run(**options):
@@ -93,8 +94,8 @@ def test_the_mark_is_durable_before_a_record_is_read(monkeypatch):
     seen, name = [], account_name(box())
 
     def looked(self, rows):
-        with Ledger(default_path()) as accounts:
-            seen.append((accounts.unbegun(), [r["status"] for r in accounts.show(name)["history"]]))
+        with Ledger(default_path()) as ledger:
+            seen.append((ledger.unbegun(), [r["status"] for r in ledger.show(name)["history"]]))
         raise MemoryError
 
     monkeypatch.setattr("sfumato.privacy.inside.Sums._batch", looked)
@@ -108,7 +109,7 @@ def test_a_reservation_that_was_given_back_lets_nothing_cross(monkeypatch):
     charge = Odometer.charge
 
     def taken(self, *given):
-        with Ledger(default_path()) as accounts, accounts._store.writing() as db:
+        with Ledger(default_path()) as ledger, ledger._store.writing() as db:
             db.execute("UPDATE runs SET status = 'returned'")
         return charge(self, *given)
 
@@ -123,11 +124,13 @@ KILLED = """
 import os, sys
 import numpy as np
 from sfumato import DPMERF, Budget, Run, api, load
+from sfumato.flow import flow
+from sfumato.flow.first_audit import passed
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.inside import Sums
 from sfumato.run.run import Run
-api.audit_first = lambda *_: api.passed('cpu')
-api.rehearsed = lambda *_, **__: None
+flow.audit_first = lambda *_: passed('cpu')
+flow.rehearsed = lambda *_, **__: None
 if sys.argv[1] == "before":
     Barrier.release = lambda *_: os._exit(9)
 else:
@@ -149,8 +152,8 @@ def killed(when: str, place: Path) -> None:
 
 def test_killed_before_the_first_crossing_it_is_given_back_when_the_ledger_is_next_opened(tmp_path):
     killed("before", tmp_path)
-    with Ledger(default_path()) as accounts:
-        (name,) = accounts.unbegun()
+    with Ledger(default_path()) as ledger:
+        (name,) = ledger.unbegun()
     assert (runs_folder() / name).is_dir()
     assert history() == (0.0, ["returned"]) and not (runs_folder() / name).exists()
 

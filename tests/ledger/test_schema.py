@@ -21,10 +21,10 @@ def cost(relation: Relation) -> Cost:
     return Cost(0.1, 0.0, lambda delta: epsilon_of(delta, 0.1))
 
 
-def reserve(accounts: Ledger, count: int = 3, name: str = "scans", first: int = 0) -> Reservation:
+def reserve(ledger: Ledger, count: int = 3, name: str = "scans", first: int = 0) -> Reservation:
     digests = np.zeros((count, 32), np.uint8)
     digests[:, :4] = (np.arange(count, dtype=">u4") + first).view(np.uint8).reshape(-1, 4)
-    return accounts.reserve(name=name, digests=digests, budget=Budget(5.0), cost=cost, plan_json="{}", method="m")
+    return ledger.reserve(name=name, digests=digests, budget=Budget(5.0), cost=cost, plan_json="{}", method="m")
 
 
 def test_the_default_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -43,8 +43,8 @@ def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
     path = tmp_path / "a" / "sfumato" / "ledger.sqlite"
     before = os.umask(0)
     try:
-        with Ledger(path) as accounts:
-            reserve(accounts)
+        with Ledger(path) as ledger:
+            reserve(ledger)
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -54,13 +54,13 @@ def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
 
 def test_a_ledger_survives_its_process_and_keeps_its_key(tmp_path: Path) -> None:
     path = tmp_path / "with space ? # % é.sqlite"
-    with Ledger(path) as accounts:
-        made = reserve(accounts)
-    with Ledger(str(path)) as accounts:
-        reserve(accounts, name="renamed")
-        assert accounts.holds(made.run, made.token)
-        assert len(accounts.show("scans")["history"]) == 2
-        assert len(accounts.show("renamed")["history"]) == 1
+    with Ledger(path) as ledger:
+        made = reserve(ledger)
+    with Ledger(str(path)) as ledger:
+        reserve(ledger, name="renamed")
+        assert ledger.holds(made.run, made.token)
+        assert len(ledger.show("scans")["history"]) == 2
+        assert len(ledger.show("renamed")["history"]) == 1
 
 
 def test_throw_away_ledgers_share_nothing_and_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_throw_away_ledgers_share_nothing_and_leave_no_file(tmp_path: Path, monk
 
 
 def test_writes_are_durable_and_checked(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "l") as accounts, accounts._store.reading() as db:
+    with Ledger(tmp_path / "l") as ledger, ledger._store.reading() as db:
         pragmas = {name: db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "foreign_keys")}
         assert pragmas == {"synchronous": 3, "foreign_keys": 1}
         assert db.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
@@ -115,19 +115,19 @@ def test_another_program_s_database_is_refused(tmp_path: Path) -> None:
 )
 def test_a_ledger_of_another_shape_is_refused(tmp_path: Path, change: str, words: str) -> None:
     path = tmp_path / "ledger.sqlite"
-    with Ledger(path) as accounts:
-        reserve(accounts)
+    with Ledger(path) as ledger:
+        reserve(ledger)
     db = sqlite3.connect(path, isolation_level=None)
     db.execute(change)
     db.close()
-    with pytest.raises(InputError, match=words), Ledger(path) as accounts:
-        reserve(accounts)
+    with pytest.raises(InputError, match=words), Ledger(path) as ledger:
+        reserve(ledger)
 
 
 def test_flipped_bytes_never_give_a_traceback(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    with Ledger(path) as accounts:
-        reserve(accounts, 300)
+    with Ledger(path) as ledger:
+        reserve(ledger, 300)
     whole, chance, refused = path.read_bytes(), random.Random(0), 0
     for _ in range(150):
         broken = bytearray(whole)
@@ -135,9 +135,9 @@ def test_flipped_bytes_never_give_a_traceback(tmp_path: Path) -> None:
         broken[start : start + 200] = chance.randbytes(len(broken[start : start + 200]))
         path.write_bytes(broken)
         try:
-            with Ledger(path) as accounts:
-                accounts.show("scans")
-                reserve(accounts, 300)
+            with Ledger(path) as ledger:
+                ledger.show("scans")
+                reserve(ledger, 300)
         except SfumatoError as error:
             assert "ledger" in str(error) or "account" in str(error)
             refused += 1
@@ -158,17 +158,17 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_a_read_only_ledger_can_be_shown_but_not_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "ledger.sqlite"
-    with Ledger(path) as accounts:
-        reserve(accounts)
+    with Ledger(path) as ledger:
+        reserve(ledger)
 
     def connect(path: Path, patience: float) -> sqlite3.Connection:
         return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
 
     monkeypatch.setattr("sfumato.ledger.schema._connect", connect)  # file modes do not bind root
-    with Ledger(path) as accounts:
-        assert len(accounts.show("scans", np.zeros((1, 32), np.uint8))["history"]) == 1
+    with Ledger(path) as ledger:
+        assert len(ledger.show("scans", np.zeros((1, 32), np.uint8))["history"]) == 1
         with pytest.raises(InputError, match="or its folder is read-only"):
-            reserve(accounts)
+            reserve(ledger)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="file modes do not bind root")
@@ -180,30 +180,30 @@ def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_refuses_the_run_and_spends_nothing(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "ledger.sqlite") as accounts:
-        reserve(accounts)
-        with accounts._store.reading() as db:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        reserve(ledger)
+        with ledger._store.reading() as db:
             pages = db.execute("PRAGMA page_count").fetchone()[0]
             db.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(InputError, match="the disk is full"):
-            reserve(accounts, 5000)
-        assert len(accounts.show("scans")["history"]) == 1
+            reserve(ledger, 5000)
+        assert len(ledger.show("scans")["history"]) == 1
 
 
 def test_a_locked_ledger_is_waited_for_and_then_refused(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    with Ledger(path, patience=0.2) as accounts:
-        reserve(accounts)
+    with Ledger(path, patience=0.2) as ledger:
+        reserve(ledger)
         other = sqlite3.connect(path, timeout=0, isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(InputError, match="locked by another process"):
-            reserve(accounts)
+            reserve(ledger)
         assert other.execute("PRAGMA busy_timeout").fetchone()[0] == 0  # the ledger's own patience, and not this one
-        assert accounts._store._db.execute("PRAGMA busy_timeout").fetchone()[0] == 200
+        assert ledger._store._db.execute("PRAGMA busy_timeout").fetchone()[0] == 200
         other.execute("ROLLBACK")
         other.close()
-        reserve(accounts)
-        assert len(accounts.show("scans")["history"]) == 2
+        reserve(ledger)
+        assert len(ledger.show("scans")["history"]) == 2
 
 
 def test_work_grows_with_the_records_and_no_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,11 +217,11 @@ def test_work_grows_with_the_records_and_no_faster(tmp_path: Path, monkeypatch: 
 
     def work(count: int) -> int:
         steps[0] = 0
-        with Ledger(tmp_path / f"{count}.sqlite") as accounts:
-            reserve(accounts, count)
-            reserve(accounts, count, name="renamed", first=count - 1)
-            assert len(accounts.show("scans")["history"]) == 2
-            with accounts._store.reading() as db:
+        with Ledger(tmp_path / f"{count}.sqlite") as ledger:
+            reserve(ledger, count)
+            reserve(ledger, count, name="renamed", first=count - 1)
+            assert len(ledger.show("scans")["history"]) == 2
+            with ledger._store.reading() as db:
                 assert db.execute("SELECT count(*) FROM fingerprints").fetchone()[0] == 2 * count - 1
         return steps[0]
 
@@ -282,30 +282,30 @@ def version_1(path: Path, *runs: tuple[str, float, float]) -> Path:
 def test_an_older_ledger_is_brought_up_to_date_once_and_loses_nothing(tmp_path: Path) -> None:
     path = version_1(tmp_path / "l", (PLAIN, 0.2, 0.0))
     for _ in range(2):
-        with Ledger(path) as accounts:
-            assert accounts.made == "2025-03-02"
-            shown = accounts.show("scans")
+        with Ledger(path) as ledger:
+            assert ledger.made == "2025-03-02"
+            shown = ledger.show("scans")
             assert (shown["mu"], len(shown["history"]), shown["total"]["epsilon"]) == (0.2, 1, 9.0)
-            assert len(accounts.told("scans")["runs"]) == 1
-    with Ledger(path) as accounts:
-        reserve(accounts)
-        assert len(accounts.show("scans")["history"]) == 2
+            assert len(ledger.told("scans")["runs"]) == 1
+    with Ledger(path) as ledger:
+        reserve(ledger)
+        assert len(ledger.show("scans")["history"]) == 2
 
 
 def test_an_older_ledger_without_a_date_says_so(tmp_path: Path) -> None:
-    with Ledger(version_1(tmp_path / "l")) as accounts:
-        assert accounts.made is None
+    with Ledger(version_1(tmp_path / "l")) as ledger:
+        assert ledger.made is None
 
 
 def test_an_older_replace_one_account_is_charged_for_both_parts(tmp_path: Path) -> None:
-    with Ledger(version_1(tmp_path / "l", (HELD, 0.2, 0.0))) as accounts:
-        shown = accounts.show("scans")
+    with Ledger(version_1(tmp_path / "l", (HELD, 0.2, 0.0))) as ledger:
+        shown = ledger.show("scans")
         assert shown["mu"] == 0.4 and shown["spent"] == pytest.approx(epsilon_of(1e-5, 0.4))
         assert shown["history"][0]["epsilon"] == pytest.approx(epsilon_of(1e-5, 0.4))
-    with Ledger(version_1(tmp_path / "m", (HELD, 0.2, 1e-7))) as accounts:
-        assert accounts.show("scans")["spent"] is None and accounts.show("scans")["remaining"] == 0
+    with Ledger(version_1(tmp_path / "m", (HELD, 0.2, 1e-7))) as ledger:
+        assert ledger.show("scans")["spent"] is None and ledger.show("scans")["remaining"] == 0
         with pytest.raises(SfumatoError):
-            reserve(accounts)
+            reserve(ledger)
 
 
 def old_ledger(path: Path) -> None:
@@ -329,16 +329,16 @@ def test_an_old_ledger_is_kept_and_its_reservations_stay_spent(tmp_path: Path) -
     path = tmp_path / "ledger.sqlite"
     old_ledger(path)
     for _ in range(2):  # the second time there is nothing to do
-        with Ledger(path) as accounts:
-            shown = accounts.show("scans")
+        with Ledger(path) as ledger:
+            shown = ledger.show("scans")
             assert [(run["run"], run["status"]) for run in shown["history"]] == [("a", "begun"), ("b", "committed")]
-            assert shown["spent"] == pytest.approx(epsilon_of(1e-5, 0.1 * 2**0.5)) and accounts.unbegun() == []
-            assert not accounts.give_back("a", "token of a")
-    with Ledger(path) as accounts:
-        made = reserve(accounts)
-        accounts.resume("a", "token of a", "fresh")
-        assert accounts.give_back(made.run, made.token) and accounts.holds("a", "fresh")
-        with accounts._store.reading() as db:
+            assert shown["spent"] == pytest.approx(epsilon_of(1e-5, 0.1 * 2**0.5)) and ledger.unbegun() == []
+            assert not ledger.give_back("a", "token of a")
+    with Ledger(path) as ledger:
+        made = reserve(ledger)
+        ledger.resume("a", "token of a", "fresh")
+        assert ledger.give_back(made.run, made.token) and ledger.holds("a", "fresh")
+        with ledger._store.reading() as db:
             assert db.execute("PRAGMA foreign_key_check").fetchall() == []
             assert db.execute("PRAGMA foreign_keys").fetchone() == (1,)
             assert db.execute("PRAGMA user_version").fetchone() == (VERSION,)

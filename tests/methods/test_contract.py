@@ -170,7 +170,7 @@ class Taped:
     """Behind a barrier: answers from a fixed tape, while a real one still does all its work."""
 
     def __init__(self, inner, tape):
-        self.inner, self.spec, self.ledger, self._tape, self.shapes = inner, inner.spec, inner.ledger, tape, []
+        self.inner, self.spec, self.odometer, self._tape, self.shapes = inner, inner.spec, inner.odometer, tape, []
         self.noise = inner.noise
 
     def hold(self, *given):
@@ -182,7 +182,7 @@ class Taped:
     def release(self, name, query, *public):
         shape = tuple(self.inner.release(name, query, *public).shape)
         self.shapes.append((name, shape))
-        use = self.ledger.used[name]
+        use = self.odometer.used[name]
         random = np.random.default_rng([self._tape, use, *name.encode()])
         return torch.from_numpy(random.normal(5.0, 3.0, shape))
 
@@ -196,9 +196,9 @@ def planned(method):
 def learn(method, data, tape=None, run=None, plan=None):
     """Everything that becomes visible when `method` learns: weights, images, progress, shapes of releases."""
     plan = plan or planned(method)
-    ledger = run.ledger if run and run.ledger else Odometer(plan)
-    run = run or Run(device="cpu", progress=Recorder(), ledger=ledger)
-    barrier = Barrier(data, SPEC, ledger, microbatch=16, tick=run.tick)
+    odometer = run.odometer if run and run.odometer else Odometer(plan)
+    run = run or Run(device="cpu", progress=Recorder(), odometer=odometer)
+    barrier = Barrier(data, SPEC, odometer, microbatch=16, tick=run.tick)
     taped = None if tape is None else Taped(behind(barrier), tape)
     net = method.learn(Barrier.before(taped) if taped else barrier, run)
     images = net.sample(12, seed=3)
@@ -227,7 +227,7 @@ def test_a_plan_needs_only_the_public_spec(name, kind, relation):
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_a_method_finishes_against_a_blind_barrier(name, kind):
     net, images, run, _ = learn(make(name, kind), data=None)
-    assert run.ledger.complete
+    assert run.odometer.complete
     assert images.pixels.shape == (12, 1, 8, 8)
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
 
@@ -235,7 +235,7 @@ def test_a_method_finishes_against_a_blind_barrier(name, kind):
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_declared_crossings_are_those_used(name, kind):
     _, _, run, _ = learn(make(name, kind), load(arrays()))
-    assert run.ledger.used == {n: c.times for n, c in run.ledger.plan.crossings.items()}
+    assert run.odometer.used == {n: c.times for n, c in run.odometer.plan.crossings.items()}
 
 
 def neighbours():
@@ -299,14 +299,14 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name, kind, stop, tmp_path):
     whole = taped(method)[0]
 
     def run(progress):
-        made = Run(device="cpu", folder=tmp_path, progress=progress, ledger=Odometer(planned(method)))
+        made = Run(device="cpu", folder=tmp_path, progress=progress, odometer=Odometer(planned(method)))
         progress.run = made
         return made
 
     with pytest.raises(Interrupted):
         learn(method, load(arrays()), tape=1, run=run(StopAfter(stop)))
     resumed, _, again, _ = learn(method, load(arrays()), tape=1, run=run(Recorder()))
-    assert again.ledger.complete
+    assert again.odometer.complete
     assert again.progress.lines[0] != ("advance", 1, "")
     for (key, a), b in zip(whole.state_dict().items(), resumed.state_dict().values(), strict=True):
         assert torch.equal(a, b), key
@@ -317,7 +317,7 @@ def test_the_user_seed_decides_public_randomness(name):
     method = make(name)
 
     def weights(seed):
-        run = Run(device="cpu", seed=seed, ledger=Odometer(planned(method)))
+        run = Run(device="cpu", seed=seed, odometer=Odometer(planned(method)))
         return learn(method, None, tape=1, run=run)[0].state_dict()
 
     one, same, other = weights(0), weights(0), weights(1)

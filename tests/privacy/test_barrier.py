@@ -99,9 +99,9 @@ def test_empty_batches_release_noise():
 
 def test_a_crossing_is_charged_before_a_record_is_read():
     data = box()
-    barrier = Barrier(data, data.spec, ledger := Odometer(plan(data.spec)))
+    barrier = Barrier(data, data.spec, odometer := Odometer(plan(data.spec)))
     seen = []
-    query = BoundedSum(lambda i, y: seen.append(dict(ledger.used)) or i.flatten(1), Bound(1.0), (64,))
+    query = BoundedSum(lambda i, y: seen.append(dict(odometer.used)) or i.flatten(1), Bound(1.0), (64,))
     barrier.release("sum", query)
     assert seen[0] == {"sum": 1}
     with pytest.raises(OverBudget, match="one more"):
@@ -136,11 +136,11 @@ def test_one_draw_of_noise_for_each_event():
             return super().gaussian(shape, spread, device)
 
     data = box()
-    ledger = Odometer(plan(data.spec, q=crossing(Bound(1.0), 1.0, times=5)))
-    barrier = Barrier(data, data.spec, ledger, noise=Counting(), microbatch=4)
+    odometer = Odometer(plan(data.spec, q=crossing(Bound(1.0), 1.0, times=5)))
+    barrier = Barrier(data, data.spec, odometer, noise=Counting(), microbatch=4)
     for _ in range(5):
         barrier.release("q", BoundedSum(pixels, Bound(1.0), (64,)))
-    assert Counting.draws == sum(e.times for e in ledger.plan.events(used=ledger.used)) == 5
+    assert Counting.draws == sum(e.times for e in odometer.plan.events(used=odometer.used)) == 5
 
 
 def test_the_pace_of_a_private_count_is_not_shown():

@@ -24,7 +24,7 @@ def pixels(images, labels):
 
 def test_a_method_finds_no_road_behind_its_barrier():
     data = box()
-    barrier = Barrier(data, data.spec, ledger := Odometer(plan(data.spec)))
+    barrier = Barrier(data, data.spec, odometer := Odometer(plan(data.spec)))
     reached = [getattr(barrier, name) for name in dir(barrier) if not name.startswith("__")]
     assert not any(isinstance(found, Inside | Odometer | torch.Tensor | np.ndarray) for found in reached)
     assert not hasattr(barrier, "__dict__") and type(barrier.noise).__name__ == "NoiseFacts"
@@ -34,26 +34,26 @@ def test_a_method_finds_no_road_behind_its_barrier():
     with pytest.raises(TypeError):
         barrier.plan.crossings["sum"] = crossing(Bound(1.0), 1e-9)
     with pytest.raises(TypeError):
-        ledger.used["sum"] = 0
+        odometer.used["sum"] = 0
 
 
 def test_a_count_that_somebody_set_back_stops_the_run():
     data = box()
-    barrier = Barrier(data, data.spec, ledger := Odometer(plan(data.spec, q=crossing(Bound(1.0), 1.0, times=3))))
+    barrier = Barrier(data, data.spec, odometer := Odometer(plan(data.spec, q=crossing(Bound(1.0), 1.0, times=3))))
     query = BoundedSum(pixels, Bound(1.0), (64,))
     barrier.release("q", query)
-    ledger._used["q"] = 0
+    odometer._used["q"] = 0
     with pytest.raises(OverBudget, match="something other than the barrier"):
         barrier.release("q", query)
 
 
 def test_the_ledger_knows_what_the_barrier_returned():
     data = box()
-    ledger = Odometer(plan(data.spec, q=crossing(Bound(1.0), 1.0)))
-    answer = Barrier(data, data.spec, ledger).release("q", BoundedSum(pixels, Bound(1.0), (64,)))
-    assert ledger.returned(answer) and not ledger.returned(answer + 1e-9)
-    again = Odometer(ledger.plan)
-    again.load_state_dict(ledger.state_dict())
+    odometer = Odometer(plan(data.spec, q=crossing(Bound(1.0), 1.0)))
+    answer = Barrier(data, data.spec, odometer).release("q", BoundedSum(pixels, Bound(1.0), (64,)))
+    assert odometer.returned(answer) and not odometer.returned(answer + 1e-9)
+    again = Odometer(odometer.plan)
+    again.load_state_dict(odometer.state_dict())
     assert again.returned(answer) and again.used == {"q": 1}
 
 

@@ -56,14 +56,14 @@ def test_too_few_data_and_a_large_delta_are_warned_about():
 
 
 def test_a_ledger_refuses_one_use_too_many():
-    ledger = Odometer(DPMERF().plan(SPEC, Budget(1.0)))
-    assert ledger.epsilon() == 0 and not ledger.complete
-    ledger.charge("embedding")
-    assert ledger.epsilon() == pytest.approx(1.0, abs=1e-6) and ledger.complete
+    odometer = Odometer(DPMERF().plan(SPEC, Budget(1.0)))
+    assert odometer.epsilon() == 0 and not odometer.complete
+    odometer.charge("embedding")
+    assert odometer.epsilon() == pytest.approx(1.0, abs=1e-6) and odometer.complete
     with pytest.raises(OverBudget):
-        ledger.charge("embedding")
+        odometer.charge("embedding")
     with pytest.raises(OverBudget):
-        ledger.load_state_dict({"used": {"something": 1}, "answers": []})
+        odometer.load_state_dict({"used": {"something": 1}, "answers": []})
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from sfumato import InputError
+from sfumato.classify import Classifier
 from sfumato.recipes import topagg
 
 
@@ -27,7 +28,7 @@ def test_settings_are_those_of_table_11():
         "momentum": 0.0,
         "network": "cnn",
     }
-    made = topagg.make(found).settings()
+    made = Classifier(**found.settings).settings()
     assert {name: made[name] for name in wanted} == wanted
     assert found.published == 0.9513
     assert topagg.find("topagg-mnist-dimension-0.2-0.1").settings["by"] == "dimension"
@@ -36,13 +37,13 @@ def test_settings_are_those_of_table_11():
 @pytest.mark.parametrize("name", sorted(topagg.RECIPES))
 def test_each_makes_a_classifier(name):
     recipe = topagg.RECIPES[name]
-    assert topagg.make(recipe).k == recipe.settings.get("k", 1.0) and recipe.method == "classifier"
+    assert Classifier(**recipe.settings).k == recipe.settings.get("k", 1.0) and recipe.method == "classifier"
 
 
 def test_each_given_budget_has_a_plan():
     for epsilon in (0.05, 1.0):
         recipe = topagg.topagg("mnist", epsilon, 0.8)
-        plan = topagg.make(recipe).plan(recipe.spec(), recipe.budget())
+        plan = Classifier(**recipe.settings).plan(recipe.spec(), recipe.budget())
         assert plan.epsilon() <= epsilon < plan.paper["epsilon"]
         assert plan.facts["steps"] == topagg.STEPS["mnist", epsilon][2]
 

@@ -63,7 +63,7 @@ def test_public_randomness_depends_on_seed_name_and_step_alone():
 
 def test_a_value_is_computed_once_and_survives(tmp_path):
     def run():
-        return Run(device="cpu", folder=tmp_path, ledger=Odometer(plan()))
+        return Run(device="cpu", folder=tmp_path, odometer=Odometer(plan()))
 
     made = []
     value = run().once("x", lambda: made.append(1) or torch.ones(2))
@@ -75,7 +75,7 @@ def test_a_run_that_lost_its_token_writes_nothing(tmp_path):
     def lost():
         raise OverBudget("resumed elsewhere")
 
-    run = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan()), owned=lost)
+    run = Run(device="cpu", folder=tmp_path, odometer=Odometer(plan()), owned=lost)
     with pytest.raises(OverBudget):
         run.once("x", lambda: torch.ones(1))
     assert os.listdir(tmp_path) == []
@@ -96,8 +96,8 @@ def test_ctrl_c_stops_after_the_step_and_twice_at_once():
 
 def test_progress_carries_steps_and_epsilon():
     shown = Recorder()
-    run = Run(device="cpu", progress=shown, ledger=Odometer(plan()))
-    run.ledger.charge("sum")
+    run = Run(device="cpu", progress=shown, odometer=Odometer(plan()))
+    run.odometer.charge("sum")
     list(run.steps(2))
     assert shown.lines[0] == ("start", "training", 2)
     assert shown.lines[-1][1] == 2 and shown.lines[-1][2].startswith("epsilon")

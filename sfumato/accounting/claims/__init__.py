@@ -5,7 +5,6 @@ Where a paper's epsilon depends on the data it is a `PrivateNumber` and cannot b
 """
 
 from sfumato.accounting.claims.datalens_votes import datalens, datalens_queries
-from sfumato.accounting.claims.dp_sgd import dp_sgd
 from sfumato.accounting.claims.dpaf_steps import dpaf, dpaf_step
 from sfumato.accounting.claims.dpgan_steps import dpgan
 from sfumato.accounting.claims.dpsgd_steps import dpdl, topagg
@@ -20,6 +19,7 @@ from sfumato.accounting.claims.pate_family import (
     pate_gan_sound_mu,
 )
 from sfumato.accounting.claims.projections import dp_swd, projection_sensitivity, swd_bound
+from sfumato.accounting.claims.sampled_gaussian import dp_sgd
 from sfumato.accounting.claims.survey import mean_embedding, mean_embedding_add_remove, survey_replace_one
 
 __all__ = [

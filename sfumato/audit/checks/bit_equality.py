@@ -1,4 +1,4 @@
-"""Whether two watched runs of a method did the same to the bit, as far as anybody outside can tell."""
+"""Whether two recorded runs of a method did the same to the bit, as far as anybody outside can tell."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def difference(one: Seen, two: Seen) -> str | None:
     if type(one.error) is not type(two.error) or str(one.error) != str(two.error):
         return "what went wrong"
     for what in one.left.keys() | two.left.keys():
-        if what not in one.left or what not in two.left or not alike(one.left[what], two.left[what]):
+        if what not in one.left or what not in two.left or not bit_equal(one.left[what], two.left[what]):
             return what
-    if not alike(one.weights, two.weights):
+    if not bit_equal(one.weights, two.weights):
         return "weights or buffers"
     logs = one.barrier.log, two.barrier.log
-    if len(logs[0]) != len(logs[1]) or not all(map(_done_alike, *logs)):
+    if len(logs[0]) != len(logs[1]) or not all(map(_same_request, *logs)):
         return "what was asked"
-    if not all(alike(a, b) for a, b in zip(_probed(one), _probed(two), strict=True)):
+    if not all(bit_equal(a, b) for a, b in zip(_probed(one), _probed(two), strict=True)):
         return "what the queries compute afterwards"
     return None
 
 
-def _done_alike(one: Action, two: Action) -> bool:
+def _same_request(one: Action, two: Action) -> bool:
     """Whether two requests to the barrier are of one kind, with the same public values."""
     if isinstance(one, Opened) or isinstance(two, Opened):
         return isinstance(one, Opened) and isinstance(two, Opened) and one.parts == two.parts
-    return type(one) is type(two) and alike(one.public, two.public)
+    return type(one) is type(two) and bit_equal(one.public, two.public)
 
 
 def _probed(seen: Seen) -> list[Any]:
@@ -48,30 +48,30 @@ def _probed(seen: Seen) -> list[Any]:
         last = {a.name: a for a in seen.barrier.asked}
         # The last use of held parts repeats those before it.
         asked = [a for a in kinds(seen) if not isinstance(a.query, PartitionSum) or a is last[a.name]]
-        seen.notes["probed"] = [_answers(a, seen.barrier.ledger.plan, probe) for a in asked]
+        seen.notes["probed"] = [_answers(a, seen.barrier.odometer.plan, probe) for a in asked]
     return list(seen.notes["probed"])
 
 
 def _answers(asked: Asked, plan: Plan, probe: Made) -> Any:
     if not isinstance(asked.query, PartitionSum):
-        return contributions(asked.still, probe, asked.public, asked.device)
+        return contributions(asked.frozen, probe, asked.public, asked.device)
     return [torch.from_numpy(part) for part in Replay(asked, plan).teachers(Placed(probe, plan.budget.relation))]
 
 
-def alike(one: Any, two: Any) -> bool:
+def bit_equal(one: Any, two: Any) -> bool:
     """Equal to the bit, as far down as they can be taken apart."""
     if isinstance(one, np.ndarray):
         return isinstance(two, np.ndarray) and one.dtype == two.dtype and np.array_equal(one, two)
     if isinstance(one, torch.Tensor):
         return isinstance(two, torch.Tensor) and one.dtype == two.dtype and _bits(one) == _bits(two)
     if isinstance(one, dict):
-        return isinstance(two, dict) and one.keys() == two.keys() and all(alike(one[k], two[k]) for k in one)
+        return isinstance(two, dict) and one.keys() == two.keys() and all(bit_equal(one[k], two[k]) for k in one)
     if isinstance(one, set | bytes):
         return bool(one == two)
     if isinstance(one, list | tuple):
-        return isinstance(two, list | tuple) and len(one) == len(two) and all(map(alike, one, two))
+        return isinstance(two, list | tuple) and len(one) == len(two) and all(map(bit_equal, one, two))
     if isinstance(one, torch.nn.Module):
-        return isinstance(two, torch.nn.Module) and alike(one.state_dict(), two.state_dict())
+        return isinstance(two, torch.nn.Module) and bit_equal(one.state_dict(), two.state_dict())
     return bool(one == two) if isinstance(one, int | float | str | bool | None) else True
 
 
@@ -82,7 +82,7 @@ def _bits(value: torch.Tensor) -> tuple[torch.Size, bytes]:
 
 def same_gradient(one: Asked, two: Asked) -> bool:
     """Whether two uses are one question: its network is now what training has left of it, whenever it was asked."""
-    return isinstance(one.query, ClippedGradient) and one.query is two.query and alike(one.public, two.public)
+    return isinstance(one.query, ClippedGradient) and one.query is two.query and bit_equal(one.public, two.public)
 
 
 def kinds(seen: Seen) -> list[Asked]:

@@ -1,4 +1,4 @@
-"""Gradient queries whose randomness holds still, and canaries whose loss says anything at all.
+"""Gradient queries whose draws are frozen, and canaries whose loss says anything at all.
 
 What a query draws for an example (noise levels, latents) is drawn independently of the data, so that neighbours may be
 compared under the same draws (privacy.md 1.5, Lemma T). A draw belongs to its image then, wherever that stands in a
@@ -39,13 +39,13 @@ def table_of(query: Any) -> tuple[Tensor, ...]:
     return query.draw(ROWS * query.noise_multiplicity)
 
 
-def still(query: Any, table: tuple[Tensor, ...]) -> Any:
+def frozen(query: Any, table: tuple[Tensor, ...]) -> Any:
     """The query with draws of this table, where it draws."""
-    return Steady(query, table) if isinstance(query, ClippedGradient) else query
+    return FrozenDraws(query, table) if isinstance(query, ClippedGradient) else query
 
 
 @dataclass(frozen=True, eq=False)
-class Steady:
+class FrozenDraws:
     """A gradient query as a barrier takes it, with draws that stay with their image."""
 
     query: ClippedGradient
@@ -89,7 +89,7 @@ class Steady:
 
         return replace(self.query, draw=draw)
 
-    def louder(self, kinds: Mapping[int, str]) -> Steady:
+    def louder(self, kinds: Mapping[int, str]) -> FrozenDraws:
         """With losses times a factor of a kind for images whose first value is such a mark; see `marked`."""
         factors = torch.ones(256)
         for mark, kind in kinds.items():

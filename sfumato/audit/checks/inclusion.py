@@ -104,9 +104,9 @@ class Listening:
         labels = np.zeros(len(persons), np.int64)
         digests = np.zeros((len(persons), 32), np.uint8)
         if plan.data.unit is Unit.PERSON:
-            inside = Records(_Numbered(), labels, persons, digests)  # type: ignore[arg-type]
+            inside = Records(_Numbered(), labels, persons, digests)
         else:
-            inside = Records(_Numbered(RECORDS), labels[:units], None, digests[:units])  # type: ignore[arg-type]
+            inside = Records(_Numbered(RECORDS), labels[:units], None, digests[:units])
         self._barrier = Barrier(PrivateImages(plan.data, inside), plan.data, Odometer(self._plan), microbatch=1 << 20)
         self._ears = {name: _Ear(crossing.bound) for name, crossing in plan.crossings.items()}
 

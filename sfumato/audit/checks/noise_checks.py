@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import ndtr
 
-from sfumato.audit.games.bounds import rate_at_least, rate_at_most
+from sfumato.accounting.tradeoff import rate_at_least, rate_at_most
 from sfumato.audit.recording.subject import Array, Finding, Inclusion, Random, Subject
 
 RARE = 1e-6
@@ -111,10 +111,10 @@ def _whole_numbers(flat: Array, sigma: float) -> Finding:
     return Finding("noise law", 0, p > RARE, f"chi-square against the discrete Gaussian, p = {p:.2g}")
 
 
-def _merged(seen: NDArray, expected: Array, least: float) -> tuple[Array, Array]:
+def _merged(seen: NDArray[np.int64], expected: Array, least: float) -> tuple[Array, Array]:
     """Neighbouring cells joined until each is expected to hold enough."""
     cells = np.minimum(np.cumsum(expected) // least, expected.sum() // least - 1).astype(int)
-    return np.bincount(cells, seen), np.bincount(cells, expected)
+    return np.bincount(cells, seen).astype(np.float64), np.bincount(cells, expected).astype(np.float64)
 
 
 def _cells(seen: Array, expected: Array) -> float:
@@ -159,7 +159,7 @@ def inclusion(subject: Subject, random: Random) -> list[Finding]:
     return sorted(found, key=lambda f: f.ok)
 
 
-def _average(who: Inclusion, drawn: list[NDArray]) -> Finding:
+def _average(who: Inclusion, drawn: list[NDArray[np.int64]]) -> Finding:
     total = sum(map(len, drawn))
     trials = len(drawn) * who.units
     if who.law == "one":
@@ -168,7 +168,7 @@ def _average(who: Inclusion, drawn: list[NDArray]) -> Finding:
     return Finding("inclusion rate", 0, bool(p > RARE), f"rate {total / trials:.5f}, claimed {who.rate:.5f}")
 
 
-def _sizes(who: Inclusion, drawn: list[NDArray]) -> Finding:
+def _sizes(who: Inclusion, drawn: list[NDArray[np.int64]]) -> Finding:
     variance = who.units * who.rate * (1 - who.rate)
     total = sum((len(d) - who.units * who.rate) ** 2 for d in drawn) / variance
     said = f"sizes vary {total / len(drawn):.3f} times as much as binomial ones"
@@ -178,7 +178,7 @@ def _sizes(who: Inclusion, drawn: list[NDArray]) -> Finding:
     return Finding("inclusion sizes", 0, ok, said)
 
 
-def _epochs(who: Inclusion, drawn: list[NDArray], epoch: int) -> Finding:
+def _epochs(who: Inclusion, drawn: list[NDArray[np.int64]], epoch: int) -> Finding:
     seen = np.zeros(3)
     for start in range(0, len(drawn) - epoch + 1, epoch):
         times = np.bincount(np.concatenate(drawn[start : start + epoch]).astype(int), minlength=who.units)
@@ -191,7 +191,7 @@ def _epochs(who: Inclusion, drawn: list[NDArray], epoch: int) -> Finding:
     return Finding("inclusion epochs", 0, p > RARE, said)
 
 
-def _together(who: Inclusion, drawn: list[NDArray]) -> Finding:
+def _together(who: Inclusion, drawn: list[NDArray[np.int64]]) -> Finding:
     """Of two events near each other, members of both: independence has rate squared."""
     pairs = [
         pair for lag in range(1, LAGS + 1) for pair in zip(drawn[:: LAGS + 1], drawn[lag :: LAGS + 1], strict=False)

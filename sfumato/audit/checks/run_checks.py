@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.audit.checks import level0, noise_checks
-from sfumato.audit.games.endtoend import RUNS, end_to_end
+from sfumato.audit.games.end_to_end import RUNS, end_to_end
 from sfumato.audit.games.step import DRAWS, step
 from sfumato.audit.recording.subject import Finding, Subject
 
 
-def examine(
+def run_checks(
     subject: Subject, *, level: int = 0, seed: int = 0, draws: int = DRAWS, runs: int = RUNS, alpha: float = 1e-3
 ) -> list[Finding]:
     """What the auditors up to `level` find. `alpha` is the false-alarm rate of each game of levels 1 and 2."""

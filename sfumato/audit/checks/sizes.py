@@ -1,6 +1,6 @@
 """Whether the method that is audited is the one that will run: at another size, but in every way the same.
 
-A method is watched at its `small()` size, under the plan of the real one: names, bounds, mechanisms, samplers and held
+A method is recorded at its `small()` size, under the plan of the real one: names, bounds, mechanisms, samplers and held
 parts of its crossings are those of that plan, and the barrier refuses any other. What is left to compare are settings.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from sfumato.audit.recording.recording_barrier import Seen
 from sfumato.audit.recording.subject import Finding
-from sfumato.privacy.bounds import IntegerBound
+from sfumato.privacy.bounds import BoundedSum, IntegerBound
 from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Plan
 
@@ -58,6 +58,8 @@ def _ballots(plan: Plan, seen: Seen) -> Iterator[str]:
         bound = plan.crossings[asked.name].bound
         if not isinstance(bound, IntegerBound) or bound.coordinates is not None:
             continue  # declared coordinates are the ballot's own
+        if not isinstance(asked.query, BoundedSum | PartitionSum):
+            continue  # nothing else votes
         places = math.prod(asked.query.shape)
         if bound.most >= places:
             held = "a part" if isinstance(asked.query, PartitionSum) else "a unit"

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from sfumato.audit.check import check
-from sfumato.audit.checks.run_checks import examine
+from sfumato.accounting.tradeoff import SIGNIFICANCE
+from sfumato.audit.check_method import check
+from sfumato.audit.checks.run_checks import run_checks
 from sfumato.audit.gallery import data, gradients, leaks, noises, runs, sampling, together, votes
 from sfumato.audit.gallery.common import Bug
-from sfumato.audit.games.bounds import SIGNIFICANCE
 from sfumato.audit.recording.subject import Finding, Subject
 
-__all__ = ["BUGS", "Bug", "control_alarms", "look", "run"]
+__all__ = ["BUGS", "Bug", "control_alarms", "findings_of", "run"]
 
 _SHELVES = (noises, votes, gradients, sampling, data, runs, leaks, together)
 BUGS: tuple[Bug, ...] = tuple(sorted((b for shelf in _SHELVES for b in shelf.BUGS), key=lambda bug: bug.id))
@@ -25,11 +25,11 @@ GAMES = 2 * 2 * sum(bug.level > 0 for bug in BUGS)  # at most a step and an end-
 ALPHA = SIGNIFICANCE / GAMES
 
 
-def look(bug: Bug, planted: bool, seed: int) -> list[Finding]:
+def findings_of(bug: Bug, planted: bool, seed: int) -> list[Finding]:
     """What the auditors find in a bug, or in its twin."""
     made = bug.build(planted)
     if isinstance(made, Subject):
-        return examine(made, level=bug.level, seed=seed, draws=bug.draws, runs=bug.runs, alpha=ALPHA)
+        return run_checks(made, level=bug.level, seed=seed, draws=bug.draws, runs=bug.runs, alpha=ALPHA)
     found = check(made, level=bug.level, seed=seed).rows
     return [replace(f, check=f.check.rpartition(": ")[2]) for f in found]  # without the name of the crossing
 
@@ -41,8 +41,8 @@ def run(seed: int = 0, only: Iterable[str] | None = None) -> list[dict[str, Any]
 
 
 def _row(bug: Bug, seed: int) -> dict[str, Any]:
-    found = look(bug, True, seed)
-    twin = look(bug, False, seed)
+    found = findings_of(bug, True, seed)
+    twin = findings_of(bug, False, seed)
     convicting = [f for f in found if not f.ok and (not bug.by or f.check in bug.by)]
     verdict = "caught" if convicting else "pass"
     twin_verdict = "pass" if all(f.ok for f in twin) else "caught"
@@ -68,6 +68,6 @@ def control_alarms(seeds: Iterable[int], *, twins: bool = False) -> list[str]:
         f"{bug.id}, seed {seed}: {f.check}, {f.detail}"
         for seed in seeds
         for bug, planted in subjects
-        for f in look(bug, planted, seed)
+        for f in findings_of(bug, planted, seed)
         if not f.ok
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,8 +14,8 @@ from sfumato.accounting.budget import Budget, Relation
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
 from sfumato.methods.base import Method
 from sfumato.privacy.barrier import Barrier, behind
-from sfumato.privacy.bounds import Bound
-from sfumato.privacy.mechanisms import Gaussian
+from sfumato.privacy.bounds import AnyBound, Bound
+from sfumato.privacy.mechanisms import Mechanism
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.types import DataSpec
@@ -42,13 +43,13 @@ class Bug:
 
 
 @lru_cache(maxsize=1)
-def noise() -> object:
+def noise() -> Any:
     """The noise source of a real barrier: the gallery has none of its own."""
-    return behind(Barrier(None, SPEC, ledger({"sum": crossing(Bound(1.0), 1.0)}))).noise
+    return behind(Barrier(None, SPEC, odometer({"sum": crossing(Bound(1.0), 1.0)}))).noise
 
 
-def ledger(crossings: dict[str, Crossing]) -> Odometer:
-    """A real ledger for these crossings."""
+def odometer(crossings: dict[str, Crossing]) -> Odometer:
+    """A real odometer for these crossings."""
     return Odometer(Plan("gallery", {}, SPEC, Budget(1.0), crossings))
 
 
@@ -62,7 +63,7 @@ def clipped(data: Array, bound: Bound) -> Array:
     return bound.project(torch.from_numpy(data)).sum(0).numpy()
 
 
-def add_noise(value: Array, mechanism: Gaussian, bound: Bound) -> Array:
+def add_noise(value: Array, mechanism: Mechanism, bound: AnyBound) -> Array:
     """A value with noise of a real mechanism."""
     return mechanism(torch.from_numpy(np.asarray(value, dtype=np.float64)), bound, noise()).numpy()
 

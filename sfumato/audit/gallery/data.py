@@ -31,7 +31,7 @@ def copied_labels(bug: bool) -> Subject:
         return np.resize(real_labels, count)
 
     def from_prior(weights: Array, count: int) -> Array:
-        return np.random.default_rng(3).choice(len(weights), count, p=weights)
+        return np.random.default_rng(3).choice(len(weights), count, p=weights).astype(np.float64)
 
     def taped(labels: Array) -> Array:
         return from_batch(labels, 16) if bug else from_prior(np.full(4, 0.25), 16)
@@ -104,8 +104,9 @@ def private_support(bug: bool) -> Subject:
         truth = int(np.abs(among - data[0]).argmin())
         keep = math.exp(epsilon) / (math.exp(epsilon) + len(among) - 1)
         others = np.delete(np.arange(len(among)), truth)
-        spread = others[noise().below(len(others), count)]  # type: ignore[attr-defined]
-        return among[np.where(noise().uniform(count) < keep, truth, spread)].tolist()  # type: ignore[attr-defined]
+        spread = others[noise().below(len(others), count)]
+        chosen = np.where(noise().uniform(count) < keep, truth, spread)
+        return [float(value) for value in among[chosen]]
 
     def pairs(random: Random) -> Iterator[Pair]:
         one = random.normal(size=8)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sfumato.audit.gallery.common import SPEC, add_noise, declared, ledger, noise, vector_pairs
+from sfumato.audit.gallery.common import SPEC, add_noise, declared, noise, odometer, vector_pairs
 from sfumato.audit.recording.gradients import jacobian
 from sfumato.audit.recording.subject import Array, Rows, Subject
 from sfumato.data.private import PrivateImages, Records
@@ -33,7 +33,8 @@ FREE = 1 << 40  # uses
 
 def score(net: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     """A loss whose gradient is the image."""
-    return net(images.flatten(1))[:, 0]
+    scores: Tensor = net(images.flatten(1))
+    return scores[:, 0]
 
 
 def linear(clip: Clip | float = 1.0) -> ClippedGradient:
@@ -90,7 +91,7 @@ class _Vectors:
         self.shape = (1, 1, data.shape[1])
 
     def read(self, rows: Any) -> Array:
-        return self._data[rows][:, None, None] * 255
+        return np.asarray(self._data[rows][:, None, None] * 255, dtype=np.float64)
 
     def close(self) -> None:
         """Nothing to free."""
@@ -102,8 +103,8 @@ def barrier(made: Crossing, data: Array | None = None, ranks: Ranks | None = Non
     if data is not None:
         labels = np.zeros(len(data), np.int64)
         digests = np.zeros((len(data), 32), np.uint8)
-        box = PrivateImages(SPEC, Records(_Vectors(data), labels, None, digests))  # type: ignore[arg-type]
-    return Barrier(box, SPEC, ledger({"gradient": made}), noise=noise(), ranks=ranks)  # type: ignore[arg-type]
+        box = PrivateImages(SPEC, Records(_Vectors(data), labels, None, digests))
+    return Barrier(box, SPEC, odometer({"gradient": made}), noise=noise(), ranks=ranks)
 
 
 def free(query: Summed, multiplier: float = MULTIPLIER, **parts: Any) -> Crossing:

@@ -68,7 +68,8 @@ def critic_net(mixing: bool) -> nn.Module:
 
 def critic_loss(net: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     """The score of a real record."""
-    return -net(images)[:, 0]
+    scores: Tensor = net(images)
+    return -scores[:, 0]
 
 
 def critic(bug: bool) -> Subject:
@@ -84,9 +85,11 @@ def tail(bug: bool) -> Subject:
     The record pushes the tail's sign in batch 1; in batch 2, without it, all clipped head gradients turn round
     (privacy.md 2.13). The twin trains the tail from the released (taped) gradient of the head alone.
     """
-    net = nn.Sequential(nn.Flatten(), nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
-    head = net[1].weight
-    last = net[2].weight.requires_grad_(False)
+    first_layer = nn.Linear(1, 1, bias=False)
+    last_layer = nn.Linear(1, 1, bias=False)
+    net = nn.Sequential(nn.Flatten(), first_layer, last_layer)
+    head = first_layer.weight
+    last = last_layer.weight.requires_grad_(False)
     query = per_example(net, lambda net, images, labels: net(images)[:, 0], 1.0, batch=SIZE)
 
     def history(data: Array) -> list[tuple[frozenset[int], Array]]:
@@ -96,7 +99,9 @@ def tail(bug: bool) -> Subject:
         first = data[:-SIZE]
         second = data[-SIZE:]
         one = total(query, first)
-        last.sub_(net[1](batch(first)[0]).mean() if bug else released)  # its own slope is what comes out of the head
+        last.sub_(
+            first_layer(batch(first)[0]).mean() if bug else released
+        )  # its own slope is what comes out of the head
         return [(frozenset({0}), one), (frozenset({1}), total(query, second))]
 
     def pairs(random: Random) -> Iterator[Pair]:
@@ -118,7 +123,7 @@ def aggregate(bug: bool) -> Subject:
     target[0] = 10 * (SIZE + 0.5)
 
     def loss(net: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-        features = net(images.flatten(1))
+        features: Tensor = net(images.flatten(1))
         held = features.sum(0) if bug else target * 0.9
         return features @ (held - target).detach()
 
@@ -126,8 +131,8 @@ def aggregate(bug: bool) -> Subject:
 
     def pairs(random: Random) -> Iterator[Pair]:
         yield from vector_pairs(D, sizes=(1, 2))(random)
-        alike = np.tile(10 * np.eye(D)[0], (SIZE + 1, 1))
-        yield Pair("turning", Relation.ADD_REMOVE, alike, alike[1:])
+        same = np.tile(10 * np.eye(D)[0], (SIZE + 1, 1))
+        yield Pair("turning", Relation.ADD_REMOVE, same, same[1:])
 
     made = rows_of(query, normal_batch(BATCH, D), change)
     return gradient_step("aggregation", query, rows=made, pairs=pairs, release=None, nothing=())
@@ -158,7 +163,9 @@ def realised_size(bug: bool) -> Subject:
 
     def release(data: Array) -> Array:
         assign(query.net, barrier(made, data).release(GRADIENT, query) / divided(data).batch)
-        return EXPECTED * query.net.weight.grad[0].double().numpy()
+        slope = next(query.net.parameters()).grad
+        assert slope is not None
+        return EXPECTED * slope[0].double().numpy()
 
     return gradient_step(
         "divisor",

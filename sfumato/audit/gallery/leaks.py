@@ -58,7 +58,7 @@ class _Moment:
     barrier: Any
     run: Run
     net: FixedSet
-    strip: Preview
+    preview: Preview
     step: int
     image: Tensor
     kept: Tensor
@@ -94,10 +94,10 @@ class MeanImage(Method):
         spec = barrier.spec
         overheard = _Overheard()
         net = FixedSet(spec.shape, spec.classes, each=1)
-        strip = Preview(run, net, spec)
+        preview = Preview(run, net, spec)
         query = BoundedSum(overheard.rows, BALL, (spec.pixels,))
         answer = torch.zeros(spec.pixels, dtype=torch.float64)
-        for step in run.steps(STEPS, net=net, strip=strip):
+        for step in run.steps(STEPS, net=net, preview=preview):
             if step < self.releases:
                 answer = barrier.release("mean", query)
             net.images.data += 0.1 * (answer / spec.records).view(spec.shape).to(net.images)
@@ -106,7 +106,7 @@ class MeanImage(Method):
             if self.planted:
                 image = overheard.image.double()
                 kept = overheard.norms
-            if self.use(_Moment(self.planted, barrier, run, net, strip, step, image, kept)):
+            if self.use(_Moment(self.planted, barrier, run, net, preview, step, image, kept)):
                 break
         return net
 
@@ -143,8 +143,8 @@ def _replace(at: _Moment) -> None:
 
 
 def _lower(at: _Moment) -> None:
-    state = at.run.ledger.state_dict()
-    at.run.ledger.load_state_dict(state | {"used": {name: used - at.planted for name, used in state["used"].items()}})
+    state = at.run.odometer.state_dict()
+    at.run.odometer.load_state_dict(state | {"used": {name: used - at.planted for name, used in state["used"].items()}})
 
 
 def _configure(at: _Moment) -> None:
@@ -177,7 +177,7 @@ def _raise(at: _Moment) -> None:
 def _show(at: _Moment) -> None:
     shown = FixedSet(at.net.shape, at.net.classes, each=1)
     shown.images.data[:] = at.image.view(at.net.shape)
-    at.strip.look(at.step, STEPS, shown)
+    at.preview.snapshot(at.step, STEPS, shown)
 
 
 def _publish(at: _Moment) -> None:
@@ -206,7 +206,7 @@ BUGS = (
     _bug("B34", "the best of two runs by an exact score", _best, "blind barrier"),
     _bug("B35", "a look behind the barrier", _reach, "learns"),
     _bug("B36", "the noise replaced by the method", _replace, "learns"),
-    _bug("B37", "the ledger's count lowered by the method", _lower, "learns"),
+    _bug("B37", "the odometer's count lowered by the method", _lower, "learns"),
     _bug("B38", "a private number in the generator's configuration", _configure, "fixed tape"),
     _bug("B39", "the exact mean image in a buffer", _buffer, "fixed tape"),
     _bug("B40", "a private loss in a note of progress", _note, "fixed tape"),

@@ -72,8 +72,12 @@ class _Dealt:
 
     def sum(self, value: Tensor) -> Tensor:
         assert self.barrier is not None
-        rest = behind(self.barrier).sums.total("gradient", self._query, self._rest, 0, ())
+        rest: Tensor = behind(self.barrier).sums.total("gradient", self._query, self._rest, 0, ())
         return value + rest
+
+
+def _added(shares: list[Array]) -> Array:
+    return np.asarray(np.sum(shares, axis=0), dtype=np.float64)
 
 
 def by_rank(bug: bool) -> Subject:
@@ -88,14 +92,14 @@ def by_rank(bug: bool) -> Subject:
         barriers = [first.barrier]
 
     def release(nothing: None) -> Array:
-        return sum(b.release("gradient", query).numpy() for b in barriers)  # type: ignore[return-value]
+        return _added([b.release("gradient", query).numpy() for b in barriers])
 
     def projected(exact: Array, u: Array, n: int) -> Array:
         shares = [exact, *np.zeros((len(barriers) - 1, len(exact)))]
-        return sum(add_noise(np.tile(s, (n, 1)), made.mechanism, query.bound) @ u for s in shares)  # type: ignore[return-value]
+        return _added([add_noise(np.tile(s, (n, 1)), made.mechanism, query.bound) @ u for s in shares])
 
     def exact(data: Array) -> Array:
-        return sum(engine.total(query, data[rank::RANKS]) for rank in range(RANKS))  # type: ignore[return-value]
+        return _added([engine.total(query, data[rank::RANKS]) for rank in range(RANKS)])
 
     return engine.gradient_step("noise by rank", query, exact=exact, release=release, projected=projected)
 

@@ -13,7 +13,7 @@ from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
 from sfumato.audit.gallery import engine
-from sfumato.audit.gallery.common import Bug, add_noise, ledger, noise
+from sfumato.audit.gallery.common import Bug, add_noise, noise, odometer
 from sfumato.audit.recording.recording_barrier import Counting
 from sfumato.audit.recording.subject import Array, Inclusion, Subject
 from sfumato.engine.gradients.per_example import ClippedGradient
@@ -27,7 +27,7 @@ BOUND = Bound(1.0)
 
 def _public() -> np.random.Generator:
     """Randomness of the shuffles and indices, which has nothing to do with the noise."""
-    return np.random.default_rng(np.frombuffer(noise().take(16), dtype=np.uint32))  # type: ignore[attr-defined]
+    return np.random.default_rng(np.frombuffer(noise().take(16), dtype=np.uint32))
 
 
 @dataclass
@@ -95,11 +95,12 @@ def shuffled(bug: bool) -> Subject:
             others = 1.0 - canary
         else:  # as many coins as there are records in all batches of all runs
             coins = np.zeros(runs * batches * batches)
-            coins[sampler.draw(len(coins), noise())] = 1  # type: ignore[arg-type]
+            coins[sampler.draw(len(coins), noise())] = 1
             taking = coins.reshape(runs, batches, batches)
             canary = taking[..., 0]
             others = taking[..., 1:].sum(2)
-        return add_noise(pull * (canary * present - others), made.mechanism, made.bound).max(1)
+        noisy = add_noise(pull * (canary * present - others), made.mechanism, made.bound)
+        return np.asarray(noisy.max(1), dtype=np.float64)
 
     profile = accountant.profile([made.event(Relation.ADD_REMOVE, batches)])
     return Subject(name="loader", inclusion=Inclusion(draw, units, 1 / batches), play=play, profile=profile)
@@ -121,7 +122,7 @@ def one_index(bug: bool) -> Subject:
     def play(present: bool, runs: int) -> Array:
         chosen = indices(runs * steps * batch).reshape(runs, steps, batch) == 0
         along = add_noise(np.where(chosen, 1.0 if present else -1.0, 0.0), mechanism, BOUND)
-        return along.sum(2).max(1)
+        return np.asarray(along.sum(2).max(1), dtype=np.float64)
 
     event = Event("gaussian", sigma, 2.0, 1.0, Relation.REPLACE_ONE, rate=1 / critics, times=steps * batch)
     return Subject(
@@ -138,7 +139,7 @@ def one_more(bug: bool) -> Subject:
     mechanism = Gaussian(1.0)
 
     def counted() -> tuple[int, int]:
-        book = ledger({"step": crossing(BOUND, 1.0, times=steps)})
+        book = odometer({"step": crossing(BOUND, 1.0, times=steps)})
         source = Counting(noise())
         for step in range(steps + 1 if bug else steps):
             if step < steps:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
-from sfumato.audit.gallery.common import KINDS, SPEC, ledger, noise, record
-from sfumato.audit.games.bounds import Curve, curve_of
+from sfumato.accounting.tradeoff import Curve, curve_of
+from sfumato.audit.gallery.common import KINDS, SPEC, noise, odometer, record
 from sfumato.audit.recording.recording_barrier import made_up
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
 from sfumato.methods.teachers.votes import TopKSigns
@@ -68,12 +68,12 @@ def teachers() -> PartitionHandle:
 @lru_cache(maxsize=1)
 def barrier() -> Barrier:
     """A real barrier, with votes that may be asked for at will."""
-    return open_barrier(ledger({"votes": CROSSING}))
+    return open_barrier(odometer({"votes": CROSSING}))
 
 
 def open_barrier(book: Odometer) -> Barrier:
     """A real barrier with other books."""
-    return Barrier(None, SPEC, book, noise=noise())  # type: ignore[arg-type]
+    return Barrier(None, SPEC, book, noise=noise())
 
 
 def question(vote: Vote = VOTES.encode, queries: int = 1) -> PartitionSum:
@@ -93,7 +93,7 @@ def tally(gradients: Array, vote: Vote = VOTES.encode) -> Array:
 
 def add_votes_noise(value: Array, made: Crossing = CROSSING) -> Array:
     """Noise of the real mechanism."""
-    return made.mechanism(torch.from_numpy(np.asarray(value, np.float64)), made.bound, noise()).numpy()  # type: ignore[arg-type]
+    return made.mechanism(torch.from_numpy(np.asarray(value, np.float64)), made.bound, noise()).numpy()
 
 
 @lru_cache(maxsize=4)

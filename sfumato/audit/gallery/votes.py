@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
-from sfumato.audit.gallery.common import SPEC, Bug, ledger
+from sfumato.audit.gallery.common import SPEC, Bug, odometer
 from sfumato.audit.gallery.topagg import (
     BALLOT,
     CROSSING,
@@ -30,7 +30,7 @@ from sfumato.audit.gallery.topagg import (
     teachers,
     voting,
 )
-from sfumato.audit.games.endtoend import PartitionCanary
+from sfumato.audit.games.end_to_end import PartitionCanary
 from sfumato.audit.recording.recording_barrier import Counting, Made, made_up
 from sfumato.audit.recording.replay import answered, members
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
@@ -97,7 +97,7 @@ def batch_as_one(bug: bool) -> Subject:
     made = crossing(BALLOT, SIGMA * math.sqrt(charged) / BALLOT.norm, times=charged, held=True)
 
     def counted() -> tuple[int, int]:
-        book = ledger({"votes": made})
+        book = odometer({"votes": made})
         barrier = open_barrier(_OneABatch(book) if bug else book)  # type: ignore[arg-type]
         behind(barrier).noise = source = Counting(behind(barrier).noise)
         for _ in range(steps):
@@ -105,7 +105,7 @@ def batch_as_one(bug: bool) -> Subject:
             behind(barrier)._released = dict(book.used)  # else the barrier itself would refuse the next one
         return source.values // D, book.used["votes"]
 
-    free = open_barrier(ledger({"votes": replace(made, times=1 << 40)}))
+    free = open_barrier(odometer({"votes": replace(made, times=1 << 40)}))
     canary = int(np.flatnonzero(np.diff(inside(teachers())._starts))[0])
 
     def query(votes: Array) -> Array:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.games.bounds import SIGNIFICANCE, Curve, gaussian_curve, held_out
+from sfumato.accounting.tradeoff import SIGNIFICANCE, Curve, gaussian_curve, held_out
+from sfumato.audit.recording.subject import Array
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def nearest(images: NDArray[np.uint8], made: NDArray[np.uint8], chunk: int = 500
     return np.concatenate(found).astype(np.float64)
 
 
-def auc(inside: NDArray, outside: NDArray) -> float:
+def auc(inside: Array, outside: Array) -> float:
     """Probability that a member scores above a non-member, ties counted half."""
     from scipy.stats import rankdata
 
@@ -103,15 +104,13 @@ def auc(inside: NDArray, outside: NDArray) -> float:
     return float((ranks - len(inside) * (len(inside) + 1) / 2) / (len(inside) * len(outside)))
 
 
-def tpr_at(inside: NDArray, outside: NDArray, fpr: float) -> float:
+def tpr_at(inside: Array, outside: Array, fpr: float) -> float:
     """Members above the score that at most a share `fpr` of non-members exceeds."""
     allowed = int(fpr * len(outside))
     return float((inside > np.sort(outside)[::-1][allowed]).mean())
 
 
-def judge(
-    inside: NDArray[np.float64], outside: NDArray[np.float64], ceiling: Curve, delta: float, seed: int = 0
-) -> dict[str, Any]:
+def judge(inside: Array, outside: Array, ceiling: Curve, delta: float, seed: int = 0) -> dict[str, Any]:
     """Measures with intervals against their ceilings. The verdict has a significance of 1e-3 in all."""
     at = np.linspace(0, 1, 2001)
     allowed = np.array([ceiling.fnr(float(a)) for a in at])
@@ -120,7 +119,7 @@ def judge(
         "tpr_at_1%": 1 - ceiling.fnr(0.01),
         "tpr_at_0.1%": 1 - ceiling.fnr(0.001),
     }
-    measures: dict[str, Callable[[NDArray, NDArray], float]] = {
+    measures: dict[str, Callable[[Array, Array], float]] = {
         "auc": auc,
         "tpr_at_1%": lambda i, o: tpr_at(i, o, 0.01),
         "tpr_at_0.1%": lambda i, o: tpr_at(i, o, 0.001),
@@ -156,7 +155,7 @@ def judge(
 
 
 def _interval(
-    measure: Callable[[NDArray, NDArray], float], inside: NDArray, outside: NDArray, seed: int
+    measure: Callable[[Array, Array], float], inside: Array, outside: Array, seed: int
 ) -> tuple[float, float, float, float]:
     """Value, its 95 % bootstrap interval, and a lower end that is as sure as the verdict must be."""
     random = np.random.default_rng(seed)

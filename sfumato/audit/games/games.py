@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from sfumato.accounting.budget import Relation
-from sfumato.audit.games import endtoend, step
-from sfumato.audit.games.bounds import SIGNIFICANCE
+from sfumato.accounting.tradeoff import SIGNIFICANCE
+from sfumato.audit.games import end_to_end, step
 from sfumato.audit.games.whole_plan_game import canary
 from sfumato.audit.recording.batches import anything_subject, value_subject
 from sfumato.audit.recording.crossings import subject_of, wild_subject
@@ -79,7 +79,7 @@ def games(
         for name, asked in firsts.items()
     ]
     if level >= 2:
-        rounds.append(("whole plan", lambda alpha: endtoend.run(canary(plan, firsts, random, runs), runs, alpha)))
+        rounds.append(("whole plan", lambda alpha: end_to_end.run(canary(plan, firsts, random, runs), runs, alpha)))
     played = []
     lost = []
     for name, game in rounds:

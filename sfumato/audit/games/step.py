@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.accounting import gaussian
+from sfumato.accounting.tradeoff import Curve, Errors, count, gaussian_curve, roc
 from sfumato.audit.checks.level0 import furthest, worst
-from sfumato.audit.games.bounds import Curve, Errors, count, gaussian_curve, roc
 from sfumato.audit.recording.subject import Array, Finding, Random, Subject
 
 DRAWS = 50_000
@@ -71,8 +71,11 @@ def play(subject: Subject, random: Random, draws: int = DRAWS, alpha: float = 1e
     without = project(subject, pair.one, one, direction, draws)
     with_ = project(subject, pair.two, two, direction, draws)
     threshold = float(((one + two) / 2 * direction).sum())
-    claimed = subject.curve or (lambda relation: gaussian_curve(subject.declared[relation] / subject.sigma))
-    curve = claimed(pair.relation)
+    curve = (
+        subject.curve(pair.relation)
+        if subject.curve is not None
+        else gaussian_curve(subject.declared[pair.relation] / subject.sigma)
+    )
     return Played(count(without, with_, threshold, alpha), curve, roc(without, with_))
 
 

@@ -14,12 +14,12 @@ import torch
 from sfumato.accounting import accountant
 from sfumato.accounting.accountant import Profile
 from sfumato.accounting.budget import Relation
-from sfumato.audit.checks.frozen_draws import Steady, marked
-from sfumato.audit.games.endtoend import likelihood
-from sfumato.audit.recording.crossings import KINDS, everyone, with_unit, without_unit
+from sfumato.audit.checks.frozen_draws import FrozenDraws, marked
+from sfumato.audit.games.end_to_end import likelihood
+from sfumato.audit.recording.crossings import KINDS, everyone
 from sfumato.audit.recording.gradients import as_canary
 from sfumato.audit.recording.parts import play_votes
-from sfumato.audit.recording.recording_barrier import Asked, Made, few, made_up, opened
+from sfumato.audit.recording.recording_barrier import Asked, Made, few, made_up, opened, with_unit, without_unit
 from sfumato.audit.recording.subject import Array, Random
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.odometer import Odometer
@@ -69,14 +69,15 @@ class Whole:
         if gap == 0:
             return np.zeros(runs)
         direction = (two - one) / gap
-        most = GRADIENTS if isinstance(self.asked[name].query, Steady) else RELEASES
+        most = GRADIENTS if isinstance(self.asked[name].query, FrozenDraws) else RELEASES
         whole = one.size * runs * times <= VALUES and runs * times <= most
         draw = self._released if whole else self._along
         along = draw(name, present, direction, runs * times).reshape(runs, times) - float((one * direction).sum())
         c = self.plan.crossings[name]
         if c.sampler.rate < 1 and self.plan.budget.relation is Relation.REPLACE_ONE:
-            return along.sum(1)
-        return likelihood(along, gap, c.mechanism.std(c.bound), c.sampler.rate).sum(1)
+            return np.asarray(along.sum(1), dtype=np.float64)
+        ratios = likelihood(along, gap, c.mechanism.std(c.bound), c.sampler.rate)
+        return np.asarray(ratios.sum(1), dtype=np.float64)
 
     def _barrier(self, made: Made) -> Barrier:
         plan = opened(self.plan)
@@ -141,6 +142,6 @@ def _moved(game: Whole) -> float:
         c = game.plan.crossings[name]
         if c.held:  # a whole part is the canary there, whatever the record
             continue
-        gap = np.linalg.norm(game.exact(name, game.two) - game.exact(name, game.one))
+        gap = float(np.linalg.norm(game.exact(name, game.two) - game.exact(name, game.one)))
         total += times * (gap / c.mechanism.std(c.bound)) ** 2
     return total

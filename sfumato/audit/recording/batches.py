@@ -39,7 +39,8 @@ def value_subject(asked: Asked, plan: Plan) -> Subject:
 def anything_subject(asked: Asked, plan: Plan) -> Subject:
     """The same crossing with any value at all in place of the method's own; the furthest is one turned round."""
     assert isinstance(asked.query, BatchValue)
-    shape = asked.query.shape
+    query = asked.query
+    shape = query.shape
     inside = Around(asked, plan)
 
     def exact(data: tuple[Made, str]) -> Array:
@@ -48,7 +49,7 @@ def anything_subject(asked: Asked, plan: Plan) -> Subject:
         def value(images: Tensor, labels: Tensor, *public: Any) -> Tensor:
             return torch.full(shape, VALUES[kind] if kind else 1.0, dtype=torch.float64, device=images.device)
 
-        return Around(replace(asked, query=replace(asked.query, function=value)), plan).exact(made)
+        return Around(replace(asked, query=replace(query, function=value)), plan).exact(made)
 
     def pairs(random: Random) -> Iterator[Pair]:
         made = made_up(plan.data, random, 3)

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
+from sfumato.accounting.tradeoff import Curve, curve_of
 from sfumato.audit.checks.inclusion import inclusion_of
-from sfumato.audit.games.bounds import Curve, curve_of
 from sfumato.audit.recording.recording_barrier import (
     Asked,
     Made,
     Told,
     few,
-    held_still,
+    frozen_rng,
     made_up,
     opened,
     with_unit,
@@ -64,6 +64,8 @@ def claims(name: str, plan: Plan) -> dict[str, Any]:
 
 def subject_of(asked: Asked, plan: Plan) -> Subject:
     """The crossing as a subject."""
+    query = asked.query
+    assert isinstance(query, BoundedSum)
     crossing = plan.crossings[asked.name]
     spec = plan.data
     inside = Around(asked, plan)
@@ -75,7 +77,7 @@ def subject_of(asked: Asked, plan: Plan) -> Subject:
         anew=inside.anew,
         projected=inside.projected,
         nothing=(None,),
-        rows=inside.rows(spec, lambda made: _jacobian(asked.query, made, asked.public, asked.device)),
+        rows=inside.rows(spec, lambda made: _jacobian(query, made, asked.public, asked.device)),
         inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None,
         **claims(asked.name, plan),
     )
@@ -83,8 +85,10 @@ def subject_of(asked: Asked, plan: Plan) -> Subject:
 
 def wild_subject(asked: Asked, plan: Plan) -> Subject:
     """The same crossing with rows of the worst kind in place of the method's own: the bound must hold regardless."""
+    query = asked.query
+    assert isinstance(query, BoundedSum)
     spec = plan.data
-    shape = asked.query.shape
+    shape = query.shape
     crossing = plan.crossings[asked.name]
 
     def exact(data: tuple[Made, dict[int, str]]) -> Array:
@@ -96,7 +100,7 @@ def wild_subject(asked: Asked, plan: Plan) -> Subject:
                 [_wild(out[i], wild.get(round(float(images[i, 0, 0, 0]) * 255), "")) for i in range(len(out))]
             )
 
-        return Around(replace(asked, query=replace(asked.query, contribution=rows)), plan).exact(made)
+        return Around(replace(asked, query=replace(query, contribution=rows)), plan).exact(made)
 
     def pairs(random: Random) -> Iterator[Pair]:
         made = made_up(spec, random, 3)
@@ -190,7 +194,7 @@ class Around:
     def exact(self, made: Made) -> Array:
         """The answer if everyone takes part, as the mechanism gets it."""
         grid = self._crossing.bound.grid
-        with held_still(self._asked.device):
+        with frozen_rng(self._asked.device):
             total = everyone(self._asked, self._plan, made)
         return (torch.round(total / grid) * grid).cpu().numpy()
 
@@ -239,20 +243,21 @@ def tensors(made: Made, device: str = "cpu") -> tuple[Tensor, Tensor]:
     return torch.from_numpy(made.images).to(device).float().div_(255), torch.from_numpy(made.labels).to(device)
 
 
-def contributions(query: Any, made: Made, public: tuple, device: str = "cpu") -> Tensor:
+def contributions(query: Any, made: Made, public: tuple[Any, ...], device: str = "cpu") -> Tensor:
     """Rows as the barrier would get them; any randomness of the contribution's own is held still."""
-    with held_still(device), torch.no_grad():
+    with frozen_rng(device), torch.no_grad():
         ask = query.value if isinstance(query, BatchValue) else query.rows
-        return ask(*tensors(made, device), *public)
+        rows: Tensor = ask(*tensors(made, device), *public)
+        return rows
 
 
-def _jacobian(query: BoundedSum, made: Made, public: tuple, device: str) -> Array:
+def _jacobian(query: BoundedSum, made: Made, public: tuple[Any, ...], device: str) -> Array:
     """Size of the derivative of each row by each image; zeros where the contribution has none."""
     images, labels = tensors(made, device)
     images.requires_grad_()
     n = len(images)
     found = np.zeros((n, n))
-    with held_still(device), torch.enable_grad():
+    with frozen_rng(device), torch.enable_grad():
         rows = query.contribution(images, labels, *public)
         if not rows.requires_grad:
             return found

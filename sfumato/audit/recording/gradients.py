@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from sfumato.accounting.budget import Relation
-from sfumato.audit.checks.frozen_draws import WILD, Steady, marked
+from sfumato.audit.checks.frozen_draws import WILD, FrozenDraws, marked
 from sfumato.audit.checks.inclusion import inclusion_of
-from sfumato.audit.recording.crossings import Around, claims, image_pairs, tensors, with_unit, without_unit
-from sfumato.audit.recording.recording_barrier import Asked, Made, made_up
+from sfumato.audit.recording.crossings import Around, claims, image_pairs, tensors
+from sfumato.audit.recording.recording_barrier import Asked, Made, made_up, with_unit, without_unit
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
 from sfumato.engine.gradients.per_example import ClippedGradient
 from sfumato.privacy.plan import Plan
@@ -29,7 +29,7 @@ def gradient_subject(asked: Asked, plan: Plan) -> Subject:
     """The crossing as a subject: sums, and single rows, of the query's own loss."""
     crossing = plan.crossings[asked.name]
     spec = plan.data
-    query = asked.still
+    query = asked.frozen
     inside = Around(replace(asked, query=query), plan)
     return Subject(
         name=asked.name,
@@ -47,7 +47,7 @@ def gradient_subject(asked: Asked, plan: Plan) -> Subject:
 
 def memory_subject(asked: Asked, plan: Plan) -> Subject:
     """The same question before and after another one in which the record took part: nothing may be remembered."""
-    inside = Around(replace(asked, query=asked.still), plan)
+    inside = Around(replace(asked, query=asked.frozen), plan)
     spec = plan.data
     others = made_up(spec, np.random.default_rng(7), 4)
 
@@ -66,10 +66,10 @@ def memory_subject(asked: Asked, plan: Plan) -> Subject:
 def loud_subject(asked: Asked, plan: Plan) -> Subject:
     """The same crossing with a loss that says anything of one record; among its neighbours are gradients of full norm
     that appear, or turn round."""
-    steady = asked.still
+    frozen = asked.frozen
 
     def exact(made: Made, *kinds: tuple[int, str]) -> Array:
-        return Around(replace(asked, query=steady.louder(dict(kinds))), plan).exact(made)
+        return Around(replace(asked, query=frozen.louder(dict(kinds))), plan).exact(made)
 
     def pairs(random: Random) -> Iterator[Pair]:
         made = made_up(plan.data, random, 3)
@@ -84,7 +84,7 @@ def loud_subject(asked: Asked, plan: Plan) -> Subject:
         yield Pair("lone", Relation.ADD_REMOVE, (without_unit(alone, 0),), (alone, (0, "loud")))
 
     once = _once(exact)
-    inside = Around(replace(asked, query=steady), plan)
+    inside = Around(replace(asked, query=frozen), plan)
     return Subject(
         name=f"{asked.name}, wild losses",
         pairs=pairs,
@@ -99,7 +99,7 @@ def as_canary(asked: Asked) -> Asked:
     """The crossing with a canary in it: the image marked 1 has a gradient of full norm, marked 0 one turned round."""
     if not isinstance(asked.query, ClippedGradient):
         return asked
-    return replace(asked, query=asked.still.louder({1: "loud", 0: "turned"}))
+    return replace(asked, query=asked.frozen.louder({1: "loud", 0: "turned"}))
 
 
 def _once(exact: Callable[..., Array]) -> Callable[..., Array]:
@@ -116,7 +116,7 @@ def _once(exact: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _crowd(query: Any) -> int:
-    batch = query.query.batch if isinstance(query, Steady) else 0
+    batch = query.query.batch if isinstance(query, FrozenDraws) else 0
     return min(CROWD, 2 * batch + 100)
 
 
@@ -153,9 +153,9 @@ def jacobian(real: ClippedGradient, images: Tensor, labels: Tensor, *public: Any
     return found
 
 
-def _jacobian(query: Any, made: Made, public: tuple, device: str) -> Array:
+def _jacobian(query: Any, made: Made, public: tuple[Any, ...], device: str) -> Array:
     images, labels = tensors(made, device)
-    if not isinstance(query, Steady):
+    if not isinstance(query, FrozenDraws):
         return np.zeros((len(images), len(images)))
     return jacobian(query.on(images), images, labels, *public)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
-from sfumato.audit.games.endtoend import PartitionCanary, likelihood
+from sfumato.audit.games.end_to_end import PartitionCanary, likelihood
 from sfumato.audit.recording.crossings import VALUES, WILD, along, claims
 from sfumato.audit.recording.recording_barrier import Asked, Opened, few, made_up, opened
 from sfumato.audit.recording.replay import KINDS, UNITS, Replay
@@ -155,7 +155,7 @@ def play_votes(asked: Asked, plan: Plan, times: int, present: bool, runs: int) -
     gap = (wild.total("huge") - wild.total("turned"))[0].ravel()
     gap = gap[gap != 0]
     if c.sampler.rate < 1 or runs * times * len(gap) > DRAWN:  # on the length along it, rounded down to the grid
-        gap = np.floor(np.linalg.norm(gap)[None] / c.bound.grid) * c.bound.grid
+        gap = np.floor(np.array([np.linalg.norm(gap)]) / c.bound.grid) * c.bound.grid
     sigma = c.mechanism.std(c.bound)
 
     def query(votes: Array) -> Array:
@@ -169,4 +169,4 @@ def play_votes(asked: Asked, plan: Plan, times: int, present: bool, runs: int) -
     taking = np.array([wild.who in who for who in blind.asked(wild.query.held.parts, runs * times)])
     seen = query(np.where(taking, half if present else -half, 0.0)).reshape(runs, times)
     up, down = (likelihood(sign * seen, half, sigma, c.sampler.rate) for sign in (1, -1))
-    return (up - down).sum(1)
+    return np.asarray((up - down).sum(1), dtype=np.float64)

@@ -1,6 +1,6 @@
 """A barrier that writes down what a method does with it, with made-up records behind it.
 
-Neighbours are watched under one tape: the same public seed, the same answers, the same key of the partition, and units
+Neighbours are recorded under one tape: the same public seed, the same answers, the same key of the partition, and units
 that take part by coins of their own, at places of their own. Under it all that leaves a run must be the same to the
 bit, and the exact sums behind the answers may differ by the declared sensitivity, and in a step without the changed
 unit not at all.
@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from sfumato.accounting.budget import Relation
-from sfumato.audit.checks.frozen_draws import still, table_of
+from sfumato.audit.checks.frozen_draws import frozen, table_of
 from sfumato.audit.recording.subject import Random
 from sfumato.data.private import PrivateImages, Records
 from sfumato.engine.gradients.per_example import ClippedGradient
@@ -41,7 +41,7 @@ from sfumato.run.progress import Recorder
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Unit
 
-STEPS = 4  # of training that are watched
+STEPS = 4  # of training that are recorded
 USES = 8  # releases of each crossing that are enough for a method with its own loop
 HELD = 40  # releases of a crossing of held parts, which may ask one question at a time
 MOST = 200  # releases of one crossing, while another has not been seen
@@ -95,16 +95,17 @@ class Made:
             for i, y in zip(self.images, self.labels, strict=True)
         ]
         digests = np.frombuffer(b"".join(n.digest() for n in named), np.uint8).reshape(-1, 32)
-        return Records(_Pixels(self.images), self.labels, self.persons, digests)  # type: ignore[arg-type]
+        return Records(_Pixels(self.images), self.labels, self.persons, digests)
 
 
 class _Pixels:
     def __init__(self, images: np.ndarray) -> None:
         self._images = images
-        self.shape = images.shape[1:]
+        channels, height, width = images.shape[1:]
+        self.shape = (channels, height, width)
 
     def read(self, rows: Any) -> np.ndarray:
-        return self._images[rows].copy()
+        return np.array(self._images[rows])
 
     def close(self) -> None:
         """Nothing to free."""
@@ -135,16 +136,17 @@ def with_unit(made: Made, unit: int, kind: str, spec: DataSpec, random: Random) 
 
 
 def _image(images: np.ndarray, row: int, kind: str, random: Random) -> np.ndarray:
-    shape = images[row].shape
+    own: np.ndarray = images[row]
+    shape = own.shape
     fresh = random.integers(0, 256, shape, dtype=np.uint8)
     if kind == "opposite":
-        return 255 - images[row]
+        return 255 - own
     if kind == "tie":
-        return (np.indices(shape).sum(0) % 2 * 255).astype(np.uint8)
+        return np.asarray(np.indices(shape).sum(0) % 2 * 255, dtype=np.uint8)
     flat = {"zero": 0, "white": 255, "constant": 128}.get(kind)
     if flat is not None:
         return np.full(shape, flat, np.uint8)
-    return images[-1].copy() if kind == "duplicate" else fresh
+    return np.array(images[-1]) if kind == "duplicate" else fresh
 
 
 def without_unit(made: Made, unit: int) -> Made:
@@ -221,7 +223,7 @@ class Told(Lot):
 
 
 def coin(name: str, use: int, unit: int) -> bool:
-    """Whether a unit takes part in a use of a sampled crossing, while it is watched."""
+    """Whether a unit takes part in a use of a sampled crossing, while it is recorded."""
     return bool(hashlib.blake2b(f"{name}/{use}/{unit}".encode(), digest_size=1).digest()[0] & 1)
 
 
@@ -256,26 +258,26 @@ class Asked:
     device: str = "cpu"  # where it was computed
 
     @property
-    def still(self) -> Any:
+    def frozen(self) -> Any:
         """The query, with randomness that does not move."""
-        return still(self.query, self.table)
+        return frozen(self.query, self.table)
 
 
 Action = Opened | Trained | Asked
 
 
-class Watched:
+class RecordingBarrier:
     """Behind a barrier: passes each request on to a real one, writes it down, and answers from a fixed tape."""
 
     def __init__(self, made: Made | None, plan: Plan, *, tape: int, device: str = "cpu") -> None:
         self.spec = plan.data
-        self.ledger = Odometer(plan)
+        self.odometer = Odometer(plan)
         box, names = (None, np.arange(0)) if made is None else (made.box(plan.data), made.units)
         self._ranks = None if RANKS is None else RANKS()
         self._real = Inside(
             box,
             plan.data,
-            self.ledger,
+            self.odometer,
             device=device,
             microbatch=MICROBATCH,
             ranks=self._ranks,
@@ -318,14 +320,14 @@ class Watched:
         if self._enough(name):
             raise StopLearning
         before = self._before(query)
-        already = self.ledger.used.get(name, 0)
+        already = self.odometer.used.get(name, 0)
         if name not in self._tables:  # once: later, what was drawn already may depend on who took part
             self._tables[name] = table_of(query)
         put = _loud(query) if already % 2 else query
         if self._ranks is not None:
             self._ranks.told_of(self._real.sums, name, put, 0, public)
         answer = self._real.release(name, put, *public)
-        used = self.ledger.used[name]
+        used = self.odometer.used[name]
         # Each value of each question needs a noise value of its own, and each question a use.
         questions = query.queries if isinstance(query, PartitionSum) else 1
         self.charged += (used - already) * answer.numel() // questions
@@ -333,7 +335,7 @@ class Watched:
         exact = self._exact
         self.log.append(Asked(name, query, _kept(public), used, before, table, exact, self.device))
         self.shapes.append((name, tuple(answer.shape)))
-        crossing = self.ledger.plan.crossings[name]
+        crossing = self.odometer.plan.crossings[name]
         random = np.random.default_rng([self._tape, used, *name.encode()])
         told = torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape)).to(answer)
         self.answers.append(told.clone())
@@ -346,9 +348,9 @@ class Watched:
         return tuple(a for a in self.log if _held(a) is query.held)
 
     def _enough(self, name: str) -> bool:
-        """Whether another release would show nothing new. A use beyond the plan is left to the ledger to refuse."""
-        used = self.ledger.used
-        planned = self.ledger.plan.crossings
+        """Whether another release would show nothing new. A use beyond the plan is left to the odometer to refuse."""
+        used = self.odometer.used
+        planned = self.odometer.plan.crossings
         seen = Counter(n for n, _ in self.shapes)
         if name not in planned or used[name] >= planned[name].times:
             return False
@@ -381,7 +383,7 @@ def _loud(query: Query) -> Query:
 class Seen:
     """All that becomes visible when a method learns."""
 
-    barrier: Watched
+    barrier: RecordingBarrier
     weights: dict[str, Tensor] | None  # None where it was stopped
     error: BaseException | None = None
     left: dict[str, Any] = field(default_factory=dict)  # everything else that leaves a run
@@ -391,9 +393,9 @@ class Seen:
 def learn(
     method: Any, plan: Plan, made: Made | None, *, tape: int = 0, seed: int = 0, public: Any = None, device: str = "cpu"
 ) -> Seen:
-    """Let a method learn briefly against a watched barrier."""
-    barrier = Watched(made, plan, tape=tape, device=device)
-    run = Run(device=device, seed=seed, progress=Recorder(), ledger=barrier.ledger, most=STEPS)
+    """Let a method learn briefly against a recording barrier."""
+    barrier = RecordingBarrier(made, plan, tape=tape, device=device)
+    run = Run(device=device, seed=seed, progress=Recorder(), odometer=barrier.odometer, most=STEPS)
     weights = None
     error = None
     left = {}
@@ -407,7 +409,7 @@ def learn(
             pass
         except Exception as failed:  # a method under audit may fail in any way
             error = failed
-    pictures = {name: vars(m) for name, p in run.pictures.items() if (m := p.moments()) is not None}
+    pictures = {name: vars(m) for name, p in run.pictures.items() if (m := p.snapshots()) is not None}
     left |= heard | {"kept": dict(run.kept), "made": dict(run.made), "previews": pictures}
     return Seen(barrier, weights, error, left | {"progress": run.progress.lines})  # type: ignore[attr-defined]
 
@@ -443,7 +445,7 @@ def listening() -> Iterator[dict[str, Any]]:
     lines = io.StringIO()
     handler = logging.StreamHandler(lines)
     root = logging.getLogger()
-    heard = {}
+    heard: dict[str, Any] = {}
     files = _files()
     handlers = root.handlers
     level = root.level
@@ -467,7 +469,7 @@ def few(spec: DataSpec) -> DataSpec:
 
 
 @contextmanager
-def held_still(device: str = "cpu") -> Iterator[None]:
+def frozen_rng(device: str = "cpu") -> Iterator[None]:
     """Any randomness of a query's own is the same each time."""
     with torch.random.fork_rng(devices=[device] if device.startswith("cuda") else []):
         torch.manual_seed(0)

@@ -16,8 +16,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato.accounting.budget import Relation
-from sfumato.audit.recording.crossings import with_unit, without_unit
-from sfumato.audit.recording.recording_barrier import Asked, Made, Opened, Trained, held_still, made_up
+from sfumato.audit.recording.recording_barrier import (
+    Asked,
+    Made,
+    Opened,
+    Trained,
+    frozen_rng,
+    made_up,
+    with_unit,
+    without_unit,
+)
 from sfumato.audit.recording.subject import Array, Pair, Random
 from sfumato.data.private import Records
 from sfumato.privacy.partitions import Partitions, PartitionSum
@@ -69,7 +77,7 @@ class Replay:
 
     def _played(self, placed: Placed) -> tuple[Array, list[NDArray[np.uint8]]]:
         if placed not in self._found:
-            with held_still(self.asked.device):
+            with frozen_rng(self.asked.device):
                 self._found[placed] = self._again(self.parts(placed.made.records(), placed.relation))
         return self._found[placed]
 
@@ -109,7 +117,8 @@ def record_pairs(spec: DataSpec, random: Random, kinds: tuple[str, ...] = KINDS)
 
 
 def _rows_of(made: Made, unit: int) -> NDArray[np.bool_]:
-    return np.arange(len(made.labels)) == unit if made.persons is None else made.persons == unit
+    owner = np.arange(len(made.labels)) if made.persons is None else made.persons
+    return np.asarray(owner == unit)
 
 
 def members(parts: Partitions, owner: NDArray[np.int64]) -> list[frozenset[int]]:

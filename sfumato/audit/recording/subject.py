@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato.accounting.accountant import Profile
 from sfumato.accounting.budget import Relation
-from sfumato.audit.games.bounds import Curve
+from sfumato.accounting.tradeoff import Curve
 
 Array = NDArray[np.float64]
 Random = np.random.Generator

@@ -63,14 +63,14 @@ def attacks(
     progress = progress or Silent()
     subject = _subject(release, members, nonmembers, reference, reference_generator, samples, limit, device, seed)
     ceiling = scores.ceiling_of(getattr(release, "statement", None))
-    found: dict[str, Any] = {}
+    verdicts: dict[str, Any] = {}
     progress.start("attacks", len(wanted))
     for done, kind in enumerate(wanted):
         progress.advance(done, kind)
-        found[kind] = _one(kind, subject, ceiling, space, hidden, len(wanted))
-    above = [k for k, v in found.items() if v["verdict"] == scores.ABOVE]
+        verdicts[kind] = _one(kind, subject, ceiling, space, hidden, len(wanted))
+    above = [k for k, v in verdicts.items() if v["verdict"] == scores.ABOVE]
     return {
-        "attacks": found,
+        "attacks": verdicts,
         "ceiling": ceiling and ceiling.to_json(),
         "verdict": scores.ABOVE if above else (scores.BELOW if ceiling else "no guarantee to compare with"),
         "above": above,
@@ -113,10 +113,10 @@ def _subject(
     known = batch(reference) if reference is not None else outs[:half]
     outs = outs if reference is not None else outs[half:]
     generator = getattr(release, "generator", release)
-    made = generator.sample(samples or SAMPLES["cuda" if device.startswith("cuda") else "cpu"], seed=seed)
+    images = generator.sample(samples or SAMPLES["cuda" if device.startswith("cuda") else "cpu"], seed=seed)
     return Subject(
         generator,
-        Batch(made.pixels, made.labels),
+        Batch(images.pixels, images.labels),
         draw(ins, limit, random),
         draw(outs, limit, random),
         known,
@@ -130,10 +130,10 @@ def _one(kind: str, subject: Subject, ceiling: Any, space: Space | None, hidden:
     """One attack: its scores, assessed."""
     from sfumato.evaluate.attacks.scores import assess
 
-    made = _RUN[kind](subject, space, hidden)
-    if isinstance(made, str):
-        return {"verdict": "does not apply", "note": made}
-    members, others, more = made
+    scores = _RUN[kind](subject, space, hidden)
+    if isinstance(scores, str):
+        return {"verdict": "does not apply", "note": scores}
+    members, others, more = scores
     note = more.pop("note", "")
     return assess(members, others, ceiling, seed=subject.seed, attacks=count, note=note) | more
 

@@ -30,7 +30,7 @@ def margins(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, centre: n
     here = np.arange(len(rows))
     true = scores[here, labels].copy()
     scores[here, labels] = -np.inf
-    return true - scores.max(1)
+    return np.asarray(true - scores.max(1))
 
 
 def attack(

@@ -35,7 +35,7 @@ def log_kernel(at: np.ndarray, rows: np.ndarray, width: float, device: str = "cp
     total = torch.full((len(at),), -torch.inf, dtype=precise(device))
     for here, _, squared in blocks(at, rows, device):
         total[here] = torch.logaddexp(total[here], torch.logsumexp(-squared / (2 * width**2), 1).cpu())
-    return total.double().numpy() - math.log(len(rows)) - rows.shape[1] * math.log(width)
+    return np.asarray(total.double().numpy() - math.log(len(rows)) - rows.shape[1] * math.log(width))
 
 
 def log_gaussian(at: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -43,7 +43,7 @@ def log_gaussian(at: np.ndarray, rows: np.ndarray) -> np.ndarray:
     mean = rows.mean(0)
     spread = np.cov(rows, rowvar=False).reshape(rows.shape[1], rows.shape[1]) + 1e-3 * np.eye(rows.shape[1])
     solved = np.linalg.solve(np.linalg.cholesky(spread), (at - mean).T)
-    return -0.5 * (solved**2).sum(0) - 0.5 * np.linalg.slogdet(spread)[1]
+    return np.asarray(-0.5 * (solved**2).sum(0) - 0.5 * np.linalg.slogdet(spread)[1])
 
 
 def scott(rows: np.ndarray) -> float:
@@ -63,11 +63,11 @@ def score(
 ) -> list[np.ndarray]:
     """The log ratio of densities for each batch of candidates."""
     space = space or pixels(synthetic.pixels.shape[1:])
-    made = space(synthetic.pixels)
+    fake = space(synthetic.pixels)
     known = space(reference.pixels)
     mean, axes = directions(known, count)
     at = [(space(c.pixels) - mean) @ axes for c in candidates]
-    syn = (made - mean) @ axes
+    syn = (fake - mean) @ axes
     ref = (known - mean) @ axes
     if density == "gaussian":
         return [log_gaussian(x, syn) - log_gaussian(x, ref) for x in at]

@@ -34,8 +34,8 @@ def black_box(candidates: Batch, synthetic: Batch, space: Space | None = None, d
 def calibrated(subject: Subject, space: Space | None = None) -> tuple[np.ndarray, np.ndarray, str]:
     """Scores of members and others less those under the reference generator; without one, under reference images."""
     if subject.reference_generator is not None:
-        made = subject.reference_generator.sample(len(subject.synthetic), seed=subject.seed)
-        base = Batch(made.pixels, made.labels)
+        images = subject.reference_generator.sample(len(subject.synthetic), seed=subject.seed)
+        base = Batch(images.pixels, images.labels)
         note = "against a generator trained without the members"
     else:
         base = subject.reference
@@ -57,7 +57,7 @@ def _start(generator: Any, target: Tensor, labels: Tensor, random: torch.Generat
 
 def _loss(generator: Any, z: Tensor, labels: Tensor, target: Tensor) -> Tensor:
     """Mean squared error of each, with a weak pull of z to where the generator was trained."""
-    error = (generator(z, labels) - target).flatten(1).square().mean(1)
+    error: Tensor = (generator(z, labels) - target).flatten(1).square().mean(1)
     return error + PULL * ((z.square().sum(1) / z.shape[1]) - 1).square()
 
 
@@ -70,11 +70,11 @@ def search(generator: Any, target: Tensor, labels: Tensor, random: torch.Generat
         step = torch.full((len(target), 1), 0.5, device=target.device)
         for _ in range(max(1, (budget - POOL) // children)):
             tried = best + step * torch.randn(children, *best.shape, generator=random).to(target.device)
-            found = _loss(generator, tried.flatten(0, 1), labels.repeat(children), target.repeat(children, 1, 1, 1))
-            found, which = found.view(children, -1).min(0)
-            better = found < losses
+            errors = _loss(generator, tried.flatten(0, 1), labels.repeat(children), target.repeat(children, 1, 1, 1))
+            errors, which = errors.view(children, -1).min(0)
+            better = errors < losses
             best = torch.where(better[:, None], tried[which, torch.arange(len(best))], best)
-            losses = torch.minimum(losses, found)
+            losses = torch.minimum(losses, errors)
             step = (step * torch.where(better[:, None], 1.3, 0.85)).clamp(1e-3, 2.0)
     return losses
 
@@ -122,7 +122,7 @@ def latent_scores(
     """Minus the least loss that `find` (search or descend) reaches for each candidate."""
     random = torch.Generator().manual_seed(seed)
     classes = len(getattr(generator, "classes", ("",)))
-    made = []
+    scores = []
     weights = [(p, p.requires_grad) for p in generator.parameters()]
     generator = generator.to(device).eval().requires_grad_(False)
     try:
@@ -130,11 +130,11 @@ def latent_scores(
             part = candidates[slice(i, i + chunk)]
             target = torch.from_numpy(np.ascontiguousarray(part.pixels)).to(device).float() / 255
             labels = torch.from_numpy(part.labels).long().to(device)
-            made.append(_over_labels(generator, target, labels, classes, find, random, options).cpu().numpy())
+            scores.append(_over_labels(generator, target, labels, classes, find, random, options).cpu().numpy())
     finally:
         for parameter, flag in weights:
             parameter.requires_grad_(flag)
-    return -np.concatenate(made).astype(float)
+    return -np.concatenate(scores).astype(float)
 
 
 def _over_labels(

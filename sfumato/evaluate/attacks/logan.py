@@ -48,7 +48,7 @@ def train(
             x = torch.cat([s[torch.randint(len(s), (batch // 2,), generator=random)] for s in sides]).to(device)
             loss = F.binary_cross_entropy_with_logits(network(x)[:, 0], wanted)
             optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            torch.autograd.backward(loss)
             optimiser.step()
     return network.eval()
 

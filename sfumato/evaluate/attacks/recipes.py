@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.accounting.budget import Budget
 from sfumato.evaluate.attacks.ganleaks import black_box
 from sfumato.evaluate.attacks.scores import assess, ceiling_of
 from sfumato.evaluate.attacks.subject import Batch, batch
@@ -28,18 +29,17 @@ DPAF_TABLE_XVII: dict[str, dict[int, float]] = {
 Train = Callable[[np.ndarray, np.ndarray, int], Any]  # (pixels, labels, seed) -> a release or a generator
 
 
-def private(method: Any, epsilon: float, delta: float = 1e-5) -> Train:
-    """Train by a method of this software; the candidates are public, so the ledger is thrown away."""
+def private(synthesize: Callable[..., Any], method: Any, epsilon: float, delta: float = 1e-5) -> Train:
+    """Train by a method, with `sfumato.synthesize`; the candidates are public, so the ledger is thrown away."""
 
     def train(pixels: np.ndarray, labels: np.ndarray, seed: int) -> Any:
-        from sfumato.api import make_budget, synthesize
         from sfumato.run.run import Run
 
         with tempfile.TemporaryDirectory() as folder:
             return synthesize(
                 method,
                 (pixels, labels),
-                make_budget(epsilon, delta),
+                Budget(epsilon, delta),
                 Run(seed=seed),
                 count=16,
                 ledger=Path(folder) / "ledger.sqlite",
@@ -68,7 +68,7 @@ class _DCGAN:
         from sfumato.evaluate.reference import reference
 
         classes = int(self.labels.max()) + 1
-        made = reference(
+        pixels, labels = reference(
             self.pixels,
             self.labels,
             classes=classes,
@@ -77,7 +77,7 @@ class _DCGAN:
             device=self.device,
             training=self.training,
         )
-        return Images(*made, tuple(map(str, range(classes))))
+        return Images(pixels, labels, tuple(map(str, range(classes))))
 
 
 def few(images: Batch, size: int, seed: int) -> tuple[Batch, Batch]:
@@ -129,16 +129,17 @@ def _cell(
 ) -> dict[str, Any]:
     ins = []
     outs = []
-    made = None
+    trained: Any = None
     for seed in seeds:
         members, others = few(images, size, seed)
-        made = train(members.pixels, members.labels, seed)
-        drawn = getattr(made, "generator", made).sample(samples, seed=seed)
+        trained = train(members.pixels, members.labels, seed)
+        drawn = getattr(trained, "generator", trained).sample(samples, seed=seed)
         pool = Batch(drawn.pixels, drawn.labels)
         ins.append(black_box(members, pool, space, device))
         outs.append(black_box(others, pool, space, device))
     # Runs differ in how near their images are on the whole; only the ranks within a run are the attack's.
     shift = [np.median(np.concatenate(pair)) for pair in zip(ins, outs, strict=True)]
     one, two = (np.concatenate([x - s for x, s in zip(side, shift, strict=True)]) for side in (ins, outs))
-    found = assess(one, two, ceiling_of(getattr(made, "statement", None)), note=f"{len(seeds)} trainings of {size}")
-    return found | {"published_auc": DPAF_TABLE_XVII.get(name, {}).get(size)}
+    ceiling = ceiling_of(getattr(trained, "statement", None))
+    row = assess(one, two, ceiling, note=f"{len(seeds)} trainings of {size}")
+    return row | {"published_auc": DPAF_TABLE_XVII.get(name, {}).get(size)}

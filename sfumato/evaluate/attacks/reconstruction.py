@@ -22,14 +22,14 @@ RECOVERED = 0.5  # half the way to the nearest other real image
 def ratios(subject: Subject, space: Space | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The ratio of every member and of every non-member, both against the same reference images."""
     space = space or pixels(subject.synthetic.pixels.shape[1:])
-    made = space(subject.synthetic.pixels)
+    fake = space(subject.synthetic.pixels)
     known = space(subject.reference.pixels)
-    found = []
+    ratios = []
     for candidates in (subject.members, subject.others):
         rows = space(candidates.pixels)
-        near, real = (nearest(rows, x, 1, subject.device)[0][:, 0] for x in (made, known))
-        found.append(near / np.maximum(real, 1e-9))
-    return found[0], found[1]
+        near, real = (nearest(rows, x, 1, subject.device)[0][:, 0] for x in (fake, known))
+        ratios.append(near / np.maximum(real, 1e-9))
+    return ratios[0], ratios[1]
 
 
 def summary(members: np.ndarray, others: np.ndarray) -> dict[str, Any]:

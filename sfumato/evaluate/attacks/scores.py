@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.evaluate.results import Measured
 
 if TYPE_CHECKING:
-    from sfumato.audit.games.bounds import Curve
+    from sfumato.accounting.tradeoff import Curve
 
 RATES = {"tpr_at_1_percent": 0.01, "tpr_at_0.1_percent": 0.001}
 SIGNIFICANCE = 1e-3  # of all attacks together
@@ -58,7 +58,7 @@ def ceiling_of_mu(mu: float, delta: float = 1e-5) -> Ceiling:
     from scipy.special import ndtr
 
     from sfumato.accounting.gaussian import epsilon_of
-    from sfumato.audit.games.bounds import gaussian_curve
+    from sfumato.accounting.tradeoff import gaussian_curve
 
     curve = gaussian_curve(mu)
     return Ceiling(float(ndtr(mu / math.sqrt(2))), _rates(curve), epsilon_of(delta, mu), delta, mu, curve)
@@ -66,7 +66,7 @@ def ceiling_of_mu(mu: float, delta: float = 1e-5) -> Ceiling:
 
 def ceiling_of_curve(points: list[tuple[float, float]], epsilon: float, delta: float) -> Ceiling:
     """The ceiling of (delta, epsilon) pairs that hold together."""
-    from sfumato.audit.games.bounds import Curve
+    from sfumato.accounting.tradeoff import Curve
 
     pairs = np.array([(delta, epsilon), *points], dtype=float)
     curve = Curve(np.minimum(pairs[:, 1], 700.0), pairs[:, 0])  # exp must not overflow
@@ -108,21 +108,22 @@ class _Sorted:
 
     def resampled(self, times: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Weights of bootstrap samples, each side by itself."""
-        return tuple(
+        members, others = (
             random.multinomial(int(w.sum()), w / w.sum(), size=times).astype(float) for w in (self.members, self.others)
-        )  # type: ignore[return-value]
+        )
+        return members, others
 
 
 def _auc(members: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Chance that a member scores above a non-member, ties for a half; weights (times, cells)."""
     below = np.cumsum(others, 1) - others / 2
-    return (members * below).sum(1) / (members.sum(1) * others.sum(1))
+    return np.asarray((members * below).sum(1) / (members.sum(1) * others.sum(1)))
 
 
 def _tpr(members: np.ndarray, others: np.ndarray, rate: float) -> np.ndarray:
     """True positives at the lowest threshold whose false positives are at most `rate`."""
     above_m, above_o = (np.cumsum(w[:, ::-1], 1) / w.sum(1, keepdims=True) for w in (members, others))
-    return np.where(above_o <= rate + 1e-12, above_m, 0.0).max(1)
+    return np.asarray(np.where(above_o <= rate + 1e-12, above_m, 0.0).max(1))
 
 
 def auc(members: np.ndarray, others: np.ndarray) -> float:
@@ -174,12 +175,12 @@ def assess(
     both = _Sorted(members, others)
     drawn = both.resampled(times, random)
     here = both.members[None], both.others[None]
-    found: dict[str, Any] = {"auc": _measured("auc", _auc(*here), _auc(*drawn))}
+    row: dict[str, Any] = {"auc": _measured("auc", _auc(*here), _auc(*drawn))}
     for name, rate in RATES.items():
         few = f"fewer than {math.ceil(1 / rate)} non-members: false positives 0" if len(others) * rate < 1 else ""
-        found[name] = _measured(name, _tpr(*here, rate), _tpr(*drawn, rate), few)
-    found |= {"members": len(members), "nonmembers": len(others), "roc": roc(members, others), "note": note}
-    return found | _judge(members, others, ceiling, SIGNIFICANCE / attacks, random)
+        row[name] = _measured(name, _tpr(*here, rate), _tpr(*drawn, rate), few)
+    row |= {"members": len(members), "nonmembers": len(others), "roc": roc(members, others), "note": note}
+    return row | _judge(members, others, ceiling, SIGNIFICANCE / attacks, random)
 
 
 def _measured(name: str, value: np.ndarray, drawn: np.ndarray, note: str = "") -> Measured:
@@ -193,7 +194,7 @@ def _judge(
     """The claim is refuted by the AUC, or by the errors of a threshold chosen on the other half; alpha is shared."""
     if ceiling is None:
         return {"ceiling": None, "epsilon_lower": None, "verdict": "no guarantee to compare with"}
-    from sfumato.audit.games.bounds import held_out
+    from sfumato.accounting.tradeoff import held_out
 
     errors = held_out(random.permutation(others), random.permutation(members), ceiling.curve, alpha / 2)
     lower = errors.epsilon_free(ceiling.delta)  # of whatever was run, which need not be what is claimed

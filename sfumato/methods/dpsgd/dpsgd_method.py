@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.claims import Claim, dp_sgd
-from sfumato.accounting.claims.dp_sgd import SOUND
+from sfumato.accounting.claims.sampled_gaussian import SOUND
 from sfumato.engine.dpsgd import GRADIENT, DPSGDConfig
 from sfumato.methods.base import Method
 from sfumato.methods.settings import count, setting

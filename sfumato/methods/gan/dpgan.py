@@ -163,7 +163,7 @@ class DPGAN(Method):
         players = self._players(spec, run, label_histogram.shares(self.labels, barrier, run))
         real, fake = asked.queries(players.critic)
         preview = Preview(run, players.net, spec)
-        for t in run.steps(self.steps, players=players, strip=preview):
+        for t in run.steps(self.steps, players=players, preview=preview):
             if t == 0 and seen:
                 public_game(
                     players, asked, seen, run, steps=self.public_steps, fakes=fakes, weight_clip=self.weight_clip
@@ -180,7 +180,7 @@ class DPGAN(Method):
             players.critic_step(gradient, self.weight_clip)
             if players.turns.due():
                 players.generator_step(asked.objective, fakes, run, t)
-            preview.look(t, self.steps, lambda: players.finished(run.generator("preview statistics")))
+            preview.snapshot(t, self.steps, lambda: players.finished(run.generator("preview statistics")))
         if self.keep_critic:
             run.made[CRITIC] = torch.cat([p.detach().flatten() for p in players.critic.parameters()])
         return players.finished(run.generator("statistics"))

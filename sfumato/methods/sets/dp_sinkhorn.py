@@ -130,7 +130,7 @@ class DPSinkhorn(Method):
             Y = student.fakes(z, labels)
             G = barrier.release(GRADIENT, query, Y, labels)  # the barrier
             student.step(z, labels, -G)
-            preview.look(t, self.steps, student.finished)
+            preview.snapshot(t, self.steps, student.finished)
         return student.finished(run.generator("statistics"))
 
     def _network(self, spec: DataSpec, weights: list[float] | None, run: Run) -> Generator:

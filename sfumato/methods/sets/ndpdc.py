@@ -105,5 +105,5 @@ class NDPDC(Method):
             features = synthetic_set.shortened(net.features(points.everything()[0]), self.clip)
             means = features.view(classes, self.each, -1).mean(1)
             pixels.step((S[served] / expected[served] - means[served]).square().sum(), t)
-            preview.look(t, self.steps, points)
+            preview.snapshot(t, self.steps, points)
         return points.eval()

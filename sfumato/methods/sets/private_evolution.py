@@ -116,7 +116,7 @@ class PrivateEvolution(Method):
             random = run.generator("evolve", t)
             images = P.images.detach().cpu()
             P.put(next_population(images, votes, api, random, strength=1 - t / self.rounds, kept=self.kept))
-            preview.look(t, self.rounds, P)
+            preview.snapshot(t, self.rounds, P)
         return P.requires_grad_(False).eval()
 
     def _api(self, spec: DataSpec, run: Run) -> Api:

@@ -123,7 +123,7 @@ class PrivateSet(Method):
             G = barrier.release(GRADIENT, query) / expected  # the barrier
             own = torch.autograd.grad(synthetic_set.set_loss(net, S), theta, create_graph=True)
             pixels.step(synthetic_set.gradient_gap(own, G), t)
-            preview.look(t, self.steps, S)
+            preview.snapshot(t, self.steps, S)
         return S.eval()
 
 

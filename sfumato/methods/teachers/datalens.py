@@ -181,7 +181,7 @@ class DataLens(CriticEnsemble):
                 V = compress.decode(V, spec.pixels, round(N)).view(-1, *spec.shape)
                 g.append(direction(V, teachers=N, sigma=sigma, threshold=beta, blur=self.blur, rule=self.rule))
             student.step(z, y, torch.cat(g))  # lines 16 and 18
-            preview.look(t, T, student.finished)
+            preview.snapshot(t, T, student.finished)
         return student.finished(run.generator("statistics"))
 
 

@@ -131,5 +131,5 @@ class GPATE(SteepEnsemble):
             else:
                 moves = votes.decode(leading, agree >= self.threshold * N, R)
             student.step(z, y, moves.view_as(x))
-            preview.look(t, self.steps, student.finished)
+            preview.snapshot(t, self.steps, student.finished)
         return student.finished(run.generator("statistics"))

@@ -143,7 +143,7 @@ class GSWGAN(SteepEnsemble):
             self.teach(barrier, critics, x, y, first=t == 0)
             g = barrier.release(GRADIENT, query, x, y).view_as(x)  # the barrier
             student.step(z, y, direction(g, teachers=asked, sigma=sigma, threshold=0.0, blur=self.blur, rule="soft"))
-            preview.look(t, self.steps, student.finished)
+            preview.snapshot(t, self.steps, student.finished)
         return student.finished(run.generator("statistics"))
 
     def answers(self, block: CriticBlock, random: torch.Generator, x: Tensor, y: Tensor) -> Tensor:

@@ -143,7 +143,7 @@ class KernelVotes(Method):
             student.hear(x, y, (UNIT.decode(V, d) / N).float())
             for _ in range(self.fits if t < self.steps - 1 else self.fits + self.finish):
                 student.step()
-            preview.look(t, self.steps, student.finished)
+            preview.snapshot(t, self.steps, student.finished)
         return student.finished(run.generator("statistics"))
 
     def _witness(self, spec: DataSpec) -> MMDWitness:

@@ -128,7 +128,7 @@ class PATEGAN(SteepEnsemble):
             pair.learn(x, y, target(n_1, self.teachers, self.target), run.generator("replay", t))
             for move in range(self.moves):
                 pair.step(*latents_and_labels(pair.net, self.batch, run, self.steps + t * self.moves + move))
-            preview.look(t, self.steps, pair.finished)
+            preview.snapshot(t, self.steps, pair.finished)
         return pair.finished(run.generator("statistics"))
 
     def votes(self, block: CriticBlock, random: torch.Generator, x: Tensor, y: Tensor) -> Tensor:

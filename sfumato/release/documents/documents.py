@@ -19,7 +19,7 @@ _PICTURE = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]*)")
 
 
 def documents(
-    statement: dict[str, Any], images: Images, format: str, moments: Snapshots | None = None
+    statement: dict[str, Any], images: Images, format: str, snapshots: Snapshots | None = None
 ) -> dict[str, str]:
     """Names and texts of PRIVACY.md, README.md, report.html and deployment.yaml."""
     from sfumato.release.documents.card import make_card
@@ -30,7 +30,7 @@ def documents(
     return {
         "PRIVACY.md": to_markdown(statement),
         "README.md": make_card(statement, images, format),
-        "report.html": make_report(statement, images, moments),
+        "report.html": make_report(statement, images, snapshots),
         "deployment.yaml": make_record(statement, len(images)),
     }
 

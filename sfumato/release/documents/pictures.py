@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.data.images import png
 from sfumato.errors import InputError
 from sfumato.release.files.gate import Gate
 from sfumato.release.files.names import class_folders
@@ -24,15 +25,6 @@ def check_format(format: str) -> str:
     if format not in FORMATS:
         raise InputError(f"Expected format={' or format='.join(FORMATS)}, found format={format}.")
     return format
-
-
-def png(pixels: np.ndarray) -> bytes:
-    """One image (channels, height, width) as PNG, packed lightly because many are written."""
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)).save(buffer, "PNG", compress_level=1)
-    return buffer.getvalue()
 
 
 def write_images(gate: Gate, images: Images, format: str = "png") -> None:

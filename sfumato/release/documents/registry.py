@@ -18,9 +18,9 @@ HEAD = """\
 def make_record(statement: dict[str, Any], count: int) -> str:
     """The record of a release with so many images."""
     data = statement["declared_public"]
-    made = statement["reproducibility"]
+    origin = statement["reproducibility"]
     record = {
-        "url_slug": _slug(f"{data['data_name']} synthetic {made['method']}"),
+        "url_slug": _slug(f"{data['data_name']} synthetic {origin['method']}"),
         "deployment": {
             "basic": _basic(statement, count),
             "dp_variant": _variant(statement),
@@ -43,9 +43,9 @@ def _slug(text: str) -> str:
 
 def _basic(statement: dict[str, Any], count: int) -> dict[str, Any]:
     data = statement["declared_public"]
-    made = statement["reproducibility"]
+    origin = statement["reproducibility"]
     return {
-        "name": f"{data['data_name']}, synthetic ({made['method']})",
+        "name": f"{data['data_name']}, synthetic ({origin['method']})",
         "data_curators": [
             {
                 "data_curator_name": Blank("who publishes this"),
@@ -53,7 +53,7 @@ def _basic(statement: dict[str, Any], count: int) -> dict[str, Any]:
             }
         ],
         "description": f"{show(count)} synthetic images ({data['image_size']}) in {show(len(data['classes']))} classes "
-        f"and the generator that made them, by {made['software']} with the method {made['method']}.",
+        f"and the generator that made them, by {origin['software']} with the method {origin['method']}.",
         "intended_use": Blank("what the images are for"),
         "data_product_type": "Synthetic data",
         "data_product_region": Blank("which region the data describe"),
@@ -104,7 +104,7 @@ def _implementation(statement: dict[str, Any]) -> dict[str, Any]:
     chance = statement["randomness"]
     told = statement["accountant"]
     crossings = "; ".join(map(_crossing, statement["mechanisms"]["events"])) or "none"
-    found = statement["deviations"]
+    departures = statement["deviations"]
     return {
         "preprocessing_and_hyperparameter_tuning": f"{statement['declared_public']['scaling']} "
         f"Tuning: {statement['tuning']['summary']}",
@@ -115,7 +115,7 @@ def _implementation(statement: dict[str, Any]) -> dict[str, Any]:
         "justification": Blank("why these choices were made"),
         "utility": Blank("how good the images are for their use"),
         "additional_information": " ".join(
-            ["The full statement is in privacy.json and PRIVACY.md.", *found["deviations"], *found["caveats"]]
+            ["The full statement is in privacy.json and PRIVACY.md.", *departures["deviations"], *departures["caveats"]]
         ),
     }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.release.documents.pictures import png
+from sfumato.data.images import png
 from sfumato.release.documents.render import render_html
 from sfumato.release.files.gate import POINTS
 from sfumato.release.files.names import public_command
@@ -30,7 +30,7 @@ MACHINE = ("curve", "accounted")
 
 
 def make_report(
-    statement: dict[str, Any], images: Images, moments: Snapshots | None = None, *, command: str | None = None
+    statement: dict[str, Any], images: Images, snapshots: Snapshots | None = None, *, command: str | None = None
 ) -> str:
     """The report of a release. It loads nothing from anywhere, and runs no script.
 
@@ -41,7 +41,7 @@ def make_report(
         "report.html.j2",
         s=statement,
         rows=sample_rows(images),
-        moments=moment_rows(moments, images),
+        snapshots=snapshot_rows(snapshots, images),
         hidden_classes=max(0, len(images.classes) - MOST_CLASSES),
         small=max(images.pixels.shape[2:]) < 64,
         count=len(images),
@@ -75,14 +75,14 @@ def sample_rows(images: Images) -> list[dict[str, Any]]:
     return rows
 
 
-def moment_rows(moments: Snapshots | None, images: Images) -> list[dict[str, Any]]:
+def snapshot_rows(snapshots: Snapshots | None, images: Images) -> list[dict[str, Any]]:
     """The previews of a run as data addresses, one row a moment."""
-    if moments is None:
+    if snapshots is None:
         return []
-    width = SHOWN * moments.pixels.shape[3] // images.pixels.shape[3]
+    width = SHOWN * snapshots.pixels.shape[3] // images.pixels.shape[3]
     return [
-        {"step": step, "total": moments.total, "epsilon": spent, "picture": _packed(png(pixels)), "width": width}
-        for pixels, step, spent in zip(moments.pixels, moments.steps, moments.epsilons, strict=True)
+        {"step": step, "total": snapshots.total, "epsilon": spent, "picture": _packed(png(pixels)), "width": width}
+        for pixels, step, spent in zip(snapshots.pixels, snapshots.steps, snapshots.epsilons, strict=True)
     ]
 
 

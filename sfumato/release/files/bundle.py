@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy as np
 
+from sfumato.data.images import png
 from sfumato.errors import AuditFailed, InputError
-from sfumato.release.documents.pictures import check_format, png, read_images, write_images
+from sfumato.release.documents.pictures import check_format, read_images, write_images
 from sfumato.release.files.gate import RULES, Gate, Public, Rule
 from sfumato.release.files.names import public_command
-from sfumato.release.files.reading import GENERATOR_FORMAT, read_generator, read_statement, read_tensors
-from sfumato.release.files.seal import seal, signing_key
+from sfumato.release.files.reading import GENERATOR_FORMAT, read_generator, read_snapshots, read_statement, read_tensors
+from sfumato.release.files.sign import seal, signing_key
+from sfumato.release.files.verify import Verdict, verify
 from sfumato.types import Images
 
 if TYPE_CHECKING:
@@ -60,12 +62,12 @@ class Release:
         images: Images | Callable[[], Images],
         statement: dict[str, Any],
         measurement: dict[str, Public] | None = None,
-        moments: Snapshots | None = None,
+        snapshots: Snapshots | None = None,
     ) -> None:
         self.generator = generator
         self.statement = statement
         self.measurement = measurement
-        self.moments = moments
+        self.snapshots = snapshots
         self._images = images
 
     def __repr__(self) -> str:
@@ -129,7 +131,7 @@ class Release:
             self._write(gate, format, command)
             seal(gate, private, signer)
             if verified:
-                must_verify(gate.folder)
+                must_verify(gate.folder, verify)
         return Path(folder)
 
     def _write(self, gate: Gate, format: str, command: str | None) -> None:
@@ -142,10 +144,10 @@ class Release:
         if self.measurement:
             gate.tensors("measurement.safetensors", self.measurement)
         write_images(gate, self.images, format)
-        if self.moments:
-            gate.write("strip.png", png(self.moments.picture()))
-            gate.json("strip.json", self.moments.facts())
-        for name, text in documents(statement, self.images, format, self.moments).items():
+        if self.snapshots:
+            gate.write("strip.png", png(self.snapshots.picture()))
+            gate.json("strip.json", self.snapshots.facts())
+        for name, text in documents(statement, self.images, format, self.snapshots).items():
             gate.write(name, text)
 
     def _public_statement(self, command: str | None) -> dict[str, Any]:
@@ -163,8 +165,6 @@ class Release:
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> Release:
         """Read a release folder back, in any process and onto any device."""
-        from sfumato.run.preview import read_moments
-
         folder = Path(folder)
         if not folder.is_dir():
             raise InputError(f"{folder} is not a folder; point at a release folder.")
@@ -174,7 +174,7 @@ class Release:
         if statement.get("measurement") and not path.is_file():
             raise InputError(f"{path} is missing although privacy.json names it; fetch the release again.")
         measurement = read_tensors(path) if path.is_file() else None
-        return cls(generator, lambda: read_images(folder), statement, measurement, read_moments(folder))
+        return cls(generator, lambda: read_images(folder), statement, measurement, read_snapshots(folder))
 
 
 def measurement_words(measurement: dict[str, Public] | None) -> dict[str, Any] | None:
@@ -193,10 +193,8 @@ def save_images(images: Images, folder: str | Path, format: str = "png") -> Path
     return Path(folder)
 
 
-def must_verify(folder: Path) -> None:
+def must_verify(folder: Path, verify: Callable[[Path], Verdict]) -> None:
     """Refuse what would not pass `sfumato verify`, before it takes its place."""
-    from sfumato.release.files.verify import verify
-
     failed = [(check, detail) for check, ok, detail in verify(folder).rows if not ok]
     if failed:
         check, detail = failed[0]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError
 from sfumato.release.files import gate
+from sfumato.release.files.command import FindClass, command_problems, find_method
 from sfumato.release.files.hashes import HASHES, SIGNATURE, differences, read_hashes, root_hash
 from sfumato.types import Images
 
@@ -22,8 +23,9 @@ MOST_TOLD = 3
 class Folder:
     """A release folder, read when asked; a file that cannot be read is an InputError that names it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, find: FindClass = find_method) -> None:
         self.folder = folder
+        self.find = find
 
     def data(self, name: str) -> bytes:
         path = self.folder / name
@@ -45,10 +47,10 @@ class Folder:
         return read_images(self.folder)
 
     @cached_property
-    def moments(self) -> Snapshots | None:
-        from sfumato.run.preview import read_moments
+    def snapshots(self) -> Snapshots | None:
+        from sfumato.release.files.reading import read_snapshots
 
-        return read_moments(self.folder)
+        return read_snapshots(self.folder)
 
     @property
     def format(self) -> str:
@@ -91,19 +93,21 @@ def signature(release: Folder, wanted: str | None, signed: list[str]) -> str:
         if wanted is not None:
             raise InputError("This release is not signed, and a signature by the given key was asked for.")
         return "Not signed: whoever can change a file can also change its hash."
-    found = check_signature(release.data(SIGNATURE), root_hash(data))
-    if found.public_key != promised:
+    signed_by = check_signature(release.data(SIGNATURE), root_hash(data))
+    if signed_by.public_key != promised:
         raise InputError(f"{SIGNATURE} is by another key than {HASHES} names.")
-    if wanted not in (None, found.public_key):
-        raise InputError(f"The signature is by the key {found.public_key}, not by the one that was asked for.")
-    signed.append(found.public_key)
-    who = f", who goes by {found.signer!r}" if found.signer else ""
-    return f"Signed by the key {found.public_key}{who}." + ("" if wanted else " Whose key it is, only --key can tell.")
+    if wanted not in (None, signed_by.public_key):
+        raise InputError(f"The signature is by the key {signed_by.public_key}, not by the one that was asked for.")
+    signed.append(signed_by.public_key)
+    who = f", who goes by {signed_by.signer!r}" if signed_by.signer else ""
+    return f"Signed by the key {signed_by.public_key}{who}." + (
+        "" if wanted else " Whose key it is, only --key can tell."
+    )
 
 
 def guarantee(release: Folder) -> str:
-    from sfumato.release.statement.derive import number_problems
     from sfumato.release.statement.numbers import epsilon, show
+    from sfumato.release.statement.rederive import number_problems
 
     statement = release.statement
     demand(by_version(statement, number_problems(statement)))
@@ -114,30 +118,28 @@ def guarantee(release: Folder) -> str:
 
 
 def words(release: Folder) -> str:
-    from sfumato.release.statement.rebuild import word_problems
+    from sfumato.release.statement.rederive import word_problems
 
     statement = release.statement
     if gate.json_text(statement).encode() != release.data("privacy.json"):
         raise InputError("privacy.json is not in the form in which it was written.")
-    demand(by_version(statement, word_problems(statement)))
+    demand(by_version(statement, word_problems(statement, release.find)))
     return "The twelve points are what the events, the configuration and the facts it states give."
 
 
 def command(release: Folder) -> str:
-    from sfumato.release.files.command import command_problems
-
     if "command" not in release.statement["reproducibility"]:
         return "No command is printed."
-    demand(by_version(release.statement, command_problems(release.statement)))
+    demand(by_version(release.statement, command_problems(release.statement, release.find)))
     return "The command that is printed asks for what is stated: the unit, the relation, the budget and the settings."
 
 
 def documents(release: Folder) -> str:
     from sfumato.release.documents.documents import changed, documents
 
-    expected = documents(release.statement, release.images, release.format, release.moments)
-    found = {name: release.data(name) for name in expected}
-    wrong = [f"{name} is not what the statement and the images give." for name in changed(found, expected)]
+    expected = documents(release.statement, release.images, release.format, release.snapshots)
+    written = {name: release.data(name) for name in expected}
+    wrong = [f"{name} is not what the statement and the images give." for name in changed(written, expected)]
     demand(by_version(release.statement, wrong))
     return f"{', '.join(expected)} are what the statement and the images give."
 
@@ -197,20 +199,20 @@ def pictures(release: Folder) -> str:
         numbers = sorted(int(path.stem) for path in (release.folder / "images").glob("*/*.png"))
         if numbers != list(range(len(images))):
             raise InputError("The images are not numbered from 0 without a gap.")
-    demand(_strip(release))
+    demand(_previews(release))
     return f"{len(images):,} images of the shape and in the classes of the statement."
 
 
-def _strip(release: Folder) -> list[str]:
+def _previews(release: Folder) -> list[str]:
     """What is wrong with the previews, where there are any."""
-    found = release.moments
+    snapshots = release.snapshots
     shape = release.images.pixels.shape
-    if found is None:
+    if snapshots is None:
         return []
-    if gate.json_text(found.facts()).encode() != release.data("strip.json"):
+    if gate.json_text(snapshots.facts()).encode() != release.data("strip.json"):
         return ["strip.json is not in the form in which it was written."]
-    _, channels, height, width = found.pixels.shape
+    _, channels, height, width = snapshots.pixels.shape
     if channels != shape[1] or height % shape[2] or width % shape[3]:
         return ["strip.png is not made of images of the shape that the statement gives."]
-    problem = found.problem(release.statement["guarantee"]["epsilon"])
+    problem = snapshots.problem(release.statement["guarantee"]["epsilon"])
     return [problem] if problem else []

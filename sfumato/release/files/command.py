@@ -6,11 +6,17 @@ A line that leaves out --person would run per record: whoever repeats a release 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sfumato.errors import InputError
 from sfumato.release.files.names import base_name, public_command
+
+if TYPE_CHECKING:
+    from sfumato.accounting.budget import Budget
+    from sfumato.privacy.plan import Plan
+    from sfumato.types import DataSpec
 
 DATA = "data"
 SETTINGS = "settings"
@@ -47,6 +53,28 @@ OPTIONS: dict[str, frozenset[str]] = {
     "refit": frozenset(("out", "count", "seed", "set", "format")),
 }
 CLOSE = 1e-3  # a calibrated epsilon lies this near to the one that was asked for
+
+
+class Configured(Protocol):
+    """What a release is made by: a method, or a classifier."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __init__(self, **settings: Any) -> None: ...
+
+    def settings(self) -> dict[str, Any]: ...
+
+    def plan(self, spec: DataSpec, budget: Budget) -> Plan: ...
+
+
+FindClass = Callable[[str], type[Configured] | None]
+
+
+def find_method(name: str) -> type[Configured] | None:
+    """The class of a method of this package; None of somebody's own."""
+    from sfumato.methods import find, names
+
+    return find(name) if name in names() else None
 
 
 def flag(name: str) -> str:
@@ -134,25 +162,32 @@ def _value(name: str, value: Any) -> Any:
         ) from error
 
 
-def command_problems(statement: dict[str, Any]) -> list[str]:
-    """Where the printed command asks for something else than the statement states; empty without a command."""
+def command_problems(statement: dict[str, Any], find: FindClass = find_method) -> list[str]:
+    """Where the printed command asks for something else than the statement states; empty without a command.
+
+    `find` knows the class of what is stated: a method, or what another kind of release is made by.
+    """
     line = statement["reproducibility"].get("command")
     if line is None:
         return []
     verb, asked = read(line)
     if verb == "refit":  # asks nothing of the data
-        return _settings(asked.get(SETTINGS, {}), statement, whole=False)
+        cls = _known(find, statement["reproducibility"]["method"])
+        return _settings(cls, asked.get(SETTINGS, {}), statement, whole=False)
     asked = {"delta": 1e-5, "relation": "add-remove", "labels": "uniform", **_by_recipe(asked)}
     if verb == "train-classifier":
         asked["method"] = "classifier"
         if "network" in asked:
             asked[SETTINGS] = {**asked.get(SETTINGS, {}), "network": asked["network"]}
-    found = [
+    differing = [
         f"The command asks for {what} {wanted}, and the statement is for {stated}."
         for what, wanted, stated in _compared(asked, statement)
         if wanted != stated
     ]
-    return found or [*_settings(asked.get(SETTINGS, {}), statement), *_epsilon(asked, statement)]
+    if differing:
+        return differing
+    cls = _known(find, statement["reproducibility"]["method"])
+    return [*_settings(cls, asked.get(SETTINGS, {}), statement), *_epsilon(cls, asked, statement)]
 
 
 def _by_recipe(asked: dict[str, Any]) -> dict[str, Any]:
@@ -161,27 +196,27 @@ def _by_recipe(asked: dict[str, Any]) -> dict[str, Any]:
         return asked
     from sfumato.recipes import find
 
-    made = find(asked["recipe"])
-    filled = {"method": made.method, "epsilon": made.epsilon, "delta": made.delta}
-    return filled | asked | {SETTINGS: made.texts() | asked.get(SETTINGS, {})}
+    recipe = find(asked["recipe"])
+    filled = {"method": recipe.method, "epsilon": recipe.epsilon, "delta": recipe.delta}
+    return filled | asked | {SETTINGS: recipe.texts() | asked.get(SETTINGS, {})}
 
 
 def _compared(asked: dict[str, Any], statement: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """What the command asks for and what is stated, as far as it decides what is guaranteed, and to whom."""
-    made = statement["reproducibility"]
+    origin = statement["reproducibility"]
     given = statement["guarantee"]
-    data = made["configuration"]["data"]
+    data = origin["configuration"]["data"]
     public = statement["declared_public"]["public_data"]
-    yield "the method", asked.get("method"), made["method"]
+    yield "the method", asked.get("method"), origin["method"]
     yield "the unit", asked.get("unit", "person" if "person" in asked else "record"), given["unit"]
     yield "the person column", "person" in asked, given["unit"] == "person"
     yield "the relation", asked["relation"], given["relation"]
     yield "delta", asked["delta"], given["delta"]
     yield "a private count", asked.get("private_count", False), not data["count_public"]
     yield "the declared size", asked.get("records"), None if data["count_public"] else data["records"]
-    if made["method"] != "classifier":
+    if origin["method"] != "classifier":
         kind = "private" if asked["labels"].startswith("private:") else "declared"
-        yield "labels", "uniform" if asked["labels"] == "uniform" else kind, made["labels"]["kind"]
+        yield "labels", "uniform" if asked["labels"] == "uniform" else kind, origin["labels"]["kind"]
         yield "public data", "public" in asked, isinstance(public, dict)
     if "size" in asked:
         yield "images of side", [asked["size"]] * 2, list(data["shape"][1:])
@@ -189,12 +224,11 @@ def _compared(asked: dict[str, Any], statement: dict[str, Any]) -> Iterator[tupl
         yield "colours", 1, data["shape"][0]
 
 
-def _settings(texts: dict[str, str], statement: dict[str, Any], whole: bool = True) -> list[str]:
+def _settings(cls: type[Configured], texts: dict[str, str], statement: dict[str, Any], whole: bool = True) -> list[str]:
     """Settings of the command that are not those of the statement; files go by their last component in both."""
     from sfumato.methods.settings import parse
 
     stated = statement["declared_public"]["settings"]
-    cls = _class(statement["reproducibility"]["method"])
     asked = (cls().settings() if whole else {}) | parse(cls, texts)
     return [
         f"The command sets {name} to {value!r}, and the statement says {stated.get(name)!r}."
@@ -209,22 +243,14 @@ def _named(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def settings_of(method: str) -> dict[str, Any]:
-    """The settings of a method of this package, or of the classifier, as they are by default."""
-    return dict(_class(method)().settings())
+def _known(find: FindClass, method: str) -> type[Configured]:
+    cls = find(method)
+    if cls is None:
+        raise InputError(f"The command cannot be checked, since {method!r} is not a method of this package.")
+    return cls
 
 
-def _class(method: str) -> Any:
-    if method == "classifier":
-        from sfumato.classify.classifier import Classifier
-
-        return Classifier
-    from sfumato.methods import find
-
-    return find(method)
-
-
-def _epsilon(asked: dict[str, Any], statement: dict[str, Any]) -> list[str]:
+def _epsilon(cls: type[Configured], asked: dict[str, Any], statement: dict[str, Any]) -> list[str]:
     """A stated epsilon is what a plan makes of the one that was asked for: nearly all of it, or what fits into it."""
     stated = float(statement["guarantee"]["epsilon"])
     wanted = asked.get("epsilon")
@@ -233,29 +259,26 @@ def _epsilon(asked: dict[str, Any], statement: dict[str, Any]) -> list[str]:
     if stated <= wanted * (1 + 1e-6) and wanted <= stated * (1 + CLOSE):
         return []
     # Plans that spend in whole steps stop short of what was asked: such a plan is made again.
-    planned = _planned(asked, statement) if wanted > stated else wanted
+    planned = _planned(cls, asked, statement) if wanted > stated else wanted
     if abs(planned - stated) <= CLOSE * stated:
         return []
     return [f"The command asks for epsilon {wanted:g}, and the statement is for {stated:g}."]
 
 
-def _planned(asked: dict[str, Any], statement: dict[str, Any]) -> float:
+def _planned(cls: type[Configured], asked: dict[str, Any], statement: dict[str, Any]) -> float:
     """The epsilon of the plan that the command leads to."""
-    from dataclasses import fields
-
     from sfumato.accounting.budget import Budget, Relation, Unit
     from sfumato.data.labels import LabelPrior
     from sfumato.types import DataSpec
 
-    made = statement["reproducibility"]
+    origin = statement["reproducibility"]
     given = statement["guarantee"]
-    cls = _class(made["method"])
-    data = dict(made["configuration"]["data"])
-    kind = made["labels"]["kind"]
+    data = dict(origin["configuration"]["data"])
+    kind = origin["labels"]["kind"]
     data |= {"shape": tuple(data["shape"]), "classes": tuple(data["classes"]), "unit": Unit(data["unit"])}
-    settings = dict(made["configuration"]["settings"])
+    settings = dict(origin["configuration"]["settings"])
     if any(field.name == "labels" for field in fields(cls)):
-        weights = made["labels"]["weights"] and tuple(made["labels"]["weights"])
+        weights = origin["labels"]["weights"] and tuple(origin["labels"]["weights"])
         share = float(asked["labels"].removeprefix("private:")) if kind == "private" else None
         settings["labels"] = LabelPrior(kind, weights, share)
     budget = Budget(asked["epsilon"], given["delta"], Relation(given["relation"]), Unit(given["unit"]))

@@ -163,9 +163,9 @@ class Gate:
         self._put(name, save(plain, {key: tensor.why for key, tensor in tensors.items()}))
 
     def _put(self, name: str, data: bytes) -> None:
-        found = problem(name, data, self.rules)
-        if found is not None:
-            raise ValueError(f"The export gate refused {name}: it {found}.")
+        refusal = problem(name, data, self.rules)
+        if refusal is not None:
+            raise ValueError(f"The export gate refused {name}: it {refusal}.")
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "xb") as file:
@@ -189,15 +189,15 @@ def _finite(name: str, value: Any) -> Any:
 
 def check(folder: str | Path, rules: tuple[Rule, ...] = RULES) -> list[str]:
     """Everything in a folder that a release may not contain, one sentence each; empty when all is well."""
-    found = []
+    problems = []
     folder = Path(folder)
     for where, folders, files in os.walk(folder):
         for entry in sorted(folders + files):
             path = Path(where) / entry
             name = path.relative_to(folder).as_posix()
             what = _entry_problem(path, name, rules)
-            found += [f"{name} {what}."] if what else []
-    return sorted(found)
+            problems += [f"{name} {what}."] if what else []
+    return sorted(problems)
 
 
 def _entry_problem(path: Path, name: str, rules: tuple[Rule, ...]) -> str | None:
@@ -211,8 +211,8 @@ def _entry_problem(path: Path, name: str, rules: tuple[Rule, ...]) -> str | None
 def missing(folder: str | Path) -> list[str]:
     """What a whole release has and a folder lacks, one sentence each."""
     folder = Path(folder)
-    found = [f"{name} is missing." for name in ALWAYS if not (folder / name).is_file()]
+    problems = [f"{name} is missing." for name in ALWAYS if not (folder / name).is_file()]
     forms = [name for name in ("images", "data.parquet") if (folder / name).exists()]
     if len(forms) != 1:
-        found.append("Both images/ and data.parquet are there." if forms else "The images are missing.")
-    return found
+        problems.append("Both images/ and data.parquet are there." if forms else "The images are missing.")
+    return problems

@@ -39,8 +39,8 @@ def read_canonical(name: str, data: bytes, keys: set[str]) -> dict[str, Any]:
 
 def plain_files(folder: Path) -> list[str]:
     """The names of all plain files beneath a folder, links left out, in order."""
-    found = [Path(where) / file for where, _, files in os.walk(folder) for file in files]
-    return sorted(path.relative_to(folder).as_posix() for path in found if path.is_file() and not path.is_symlink())
+    paths = [Path(where) / file for where, _, files in os.walk(folder) for file in files]
+    return sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file() and not path.is_symlink())
 
 
 def listing(folder: str | Path) -> dict[str, dict[str, Any]]:
@@ -75,8 +75,8 @@ def root_hash(data: bytes) -> str:
 
 def differences(folder: str | Path, stated: dict[str, Any]) -> list[str]:
     """Where a folder is not what its hashes say, one sentence for each file."""
-    found = listing(folder)
-    missing = [f"{name} is missing." for name in stated if name not in found]
-    foreign = [f"{name} is not in {HASHES}." for name in found if name not in stated]
-    changed = [f"{name} was changed." for name in found if name in stated and found[name] != stated[name]]
+    present = listing(folder)
+    missing = [f"{name} is missing." for name in stated if name not in present]
+    foreign = [f"{name} is not in {HASHES}." for name in present if name not in stated]
+    changed = [f"{name} was changed." for name in present if name in stated and present[name] != stated[name]]
     return sorted(missing + foreign + changed)

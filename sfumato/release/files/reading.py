@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sfumato.errors import InputError
 from sfumato.release.files.gate import POINTS, Public, certified
+from sfumato.run.preview import FACTS, FORMAT, PICTURE, Snapshots
 
 GENERATOR_FORMAT = "sfumato-generator/1"
 MARK = "NOT-PRIVATE.json"  # of a folder that is no release and cannot become one
@@ -84,3 +87,24 @@ def read_generator(folder: Path, device: str) -> Any:
         raise
     except (AssertionError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{folder / 'generator'} does not make a generator on {device}: {error}") from error
+
+
+def read_snapshots(folder: Path) -> Snapshots | None:
+    """The snapshots of a release folder, where it has them."""
+    from sfumato.release.documents.pictures import decode_one
+
+    if not (folder / PICTURE).exists() and not (folder / FACTS).exists():
+        return None
+    try:
+        facts = json.loads((folder / FACTS).read_bytes())
+        steps, epsilons = zip(*((int(row["step"]), row["epsilon"]) for row in facts["moments"]), strict=True)
+        picture = decode_one(PICTURE, (folder / PICTURE).read_bytes())
+        pixels = np.stack(np.split(picture, len(steps), axis=1))
+        snapshots = Snapshots(
+            pixels, steps, tuple(None if e is None else float(e) for e in epsilons), int(facts["total"])
+        )
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"{folder / PICTURE} and {FACTS} do not go together; fetch the release again.") from error
+    if snapshots.facts() != facts:
+        raise InputError(f"{folder / FACTS} is not of format {FORMAT}; use the version of sfumato that wrote it.")
+    return snapshots

@@ -1,4 +1,4 @@
-"""signature.json: an Ed25519 signature over the root hash of a release, and the keys for it."""
+"""signature.json: an Ed25519 signature over the root hash of a release, the keys for it, and the end of writing one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.errors import InputError
-from sfumato.release.files.hashes import SIGNATURE, canonical, read_canonical
+from sfumato.release.files.gate import Gate
+from sfumato.release.files.hashes import HASHES, SIGNATURE, canonical, make_hashes, read_canonical, root_hash
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -81,12 +82,12 @@ def read_public_key(key: str | Path) -> str:
     if b"PRIVATE KEY" in data:
         raise InputError(f"{key} is a private key; give the public one, as sfumato keygen printed it.")
     try:
-        found = load_pem_public_key(data)
+        public = load_pem_public_key(data)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError(f"{key} is neither 64 hex digits nor a public key in PEM form.") from error
-    if not isinstance(found, Ed25519PublicKey):
+    if not isinstance(public, Ed25519PublicKey):
         raise InputError(f"{key} is not an Ed25519 key; ask the signer for the right one.")
-    return found.public_bytes_raw().hex()
+    return public.public_bytes_raw().hex()
 
 
 def check_signer(signer: str | None) -> str | None:
@@ -98,9 +99,14 @@ def check_signer(signer: str | None) -> str | None:
 
 def sign(key: Ed25519PrivateKey, root: str, signer: str | None = None) -> bytes:
     """signature.json for a root hash."""
-    made = key.sign(_message(root, signer)).hex()
+    signature = key.sign(_message(root, signer)).hex()
     return canonical(
-        {"format": SIGNATURE_FORMAT, "public_key": public_hex(key), "signature": made, "signer": check_signer(signer)}
+        {
+            "format": SIGNATURE_FORMAT,
+            "public_key": public_hex(key),
+            "signature": signature,
+            "signer": check_signer(signer),
+        }
     )
 
 
@@ -112,17 +118,35 @@ def check_signature(data: bytes, root: str) -> Signature:
 
     value = read_canonical(SIGNATURE, data, {"format", "public_key", "signature", "signer"})
     key = value["public_key"]
-    made = value["signature"]
+    signature = value["signature"]
     signer = value["signer"]
     # Lower case alone: hex digits have two spellings, and a byte that may change is a byte that was not checked.
-    well_formed = re.fullmatch(r"[0-9a-f]{64}", str(key)) and re.fullmatch(r"[0-9a-f]{128}", str(made))
+    well_formed = re.fullmatch(r"[0-9a-f]{64}", str(key)) and re.fullmatch(r"[0-9a-f]{128}", str(signature))
     if value["format"] != SIGNATURE_FORMAT or not well_formed or not isinstance(signer, str | None):
         raise InputError(f"{SIGNATURE} is not of format {SIGNATURE_FORMAT}; fetch the release again.")
     try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(made), _message(root, signer))
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(signature), _message(root, signer))
     except InvalidSignature as error:
         raise InputError(f"{SIGNATURE} does not fit this release: the files or the signature were changed.") from error
     return Signature(key, signer)
+
+
+def signing_key(key: str | Path | None, signer: str | None) -> Ed25519PrivateKey | None:
+    """The private key, read before anything is written."""
+    if key is None:
+        if signer is not None:
+            raise InputError("A signer goes with a key; give --sign KEYFILE, or leave out --signer.")
+        return None
+    check_signer(signer)
+    return read_key(key)
+
+
+def seal(gate: Gate, key: Ed25519PrivateKey | None, signer: str | None) -> None:
+    """The last files of a release: the hashes of all others, and a signature over them."""
+    data = make_hashes(gate.folder, public_hex(key) if key else None)
+    gate.write(HASHES, data)
+    if key:
+        gate.write(SIGNATURE, sign(key, root_hash(data), signer))
 
 
 def _message(root: str, signer: str | None) -> bytes:

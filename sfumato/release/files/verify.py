@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.release.files import checks
+from sfumato.release.files.command import FindClass, find_method
 from sfumato.release.files.hashes import HASHES, root_hash
 from sfumato.release.files.reading import refuse_marked
 
@@ -32,9 +33,31 @@ class Verdict:
         return {"ok": self.ok, "root": self.root, "signed_by": self.signed_by, "checks": rows}
 
 
-def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verdict:
+@dataclass(frozen=True)
+class ReleaseKind:
+    """What may be released: how its folder is told from others, its own checks, the classes that make it."""
+
+    holds: Callable[[Path], bool]
+    checks: Mapping[str, Callable[[checks.Folder], str]]
+    find: FindClass
+
+
+IMAGES = ReleaseKind(
+    holds=lambda folder: True,
+    checks={
+        "contents": checks.contents,
+        "documents": checks.documents,
+        "generator": checks.generator,
+        "images": checks.pictures,
+    },
+    find=find_method,
+)
+
+
+def verify(folder: str | Path, *, public_key: str | Path | None = None, kinds: tuple[ReleaseKind, ...] = ()) -> Verdict:
     """Check a release folder; `public_key`, in hex or as a PEM file, asks for a signature by that key.
 
+    A folder that is of none of the `kinds` must be a release of images.
     A verdict that is not ok says in its rows what was found. An error is raised only where there is nothing to check.
     """
     if not Path(folder).is_dir():
@@ -45,46 +68,29 @@ def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verdi
         from sfumato.release.files.sign import read_public_key
 
         wanted = read_public_key(public_key)
-    release = checks.Folder(Path(folder))
+    kind = next((kind for kind in kinds if kind.holds(Path(folder))), IMAGES)
+    release = checks.Folder(Path(folder), kind.find)
     signed = list[str]()
-    todo: dict[str, Callable[[], str]] = {
-        "hashes": lambda: checks.hashes(release),
-        "signature": lambda: checks.signature(release, wanted, signed),
-        "guarantee": lambda: checks.guarantee(release),
-        "statement": lambda: checks.words(release),
-        "command": lambda: checks.command(release),
-    } | _of_kind(release)
-    todo = {name: todo[name] for name in ("contents", *(name for name in todo if name != "contents"))}
+    todo: dict[str, Callable[[checks.Folder], str]] = {
+        "contents": kind.checks["contents"],
+        "hashes": checks.hashes,
+        "signature": lambda release: checks.signature(release, wanted, signed),
+        "guarantee": checks.guarantee,
+        "statement": checks.words,
+        "command": checks.command,
+        **kind.checks,
+    }
     if odd := checks.not_plain(release.folder):
         # A link or a pipe could lead the reader anywhere, or hold it for ever: nothing is opened.
         return Verdict(tuple((name, False, f"{odd} is not a plain file; nothing was read.") for name in todo))
-    rows = tuple(_row(name, check) for name, check in todo.items())
+    rows = tuple(_row(name, check, release) for name, check in todo.items())
     return Verdict(rows, _root(release), signed[0] if signed else None)
 
 
-def _of_kind(release: checks.Folder) -> dict[str, Callable[[], str]]:
-    """Checks of what is released: images with their generator, or a classifier."""
-    from sfumato.classify import checks as classifiers
-    from sfumato.classify.release import holds_classifier
-
-    if holds_classifier(release.folder):
-        return {
-            "contents": lambda: classifiers.contents(release),
-            "documents": lambda: classifiers.documents(release),
-            "classifier": lambda: classifiers.classifier(release),
-        }
-    return {
-        "contents": lambda: checks.contents(release),
-        "documents": lambda: checks.documents(release),
-        "generator": lambda: checks.generator(release),
-        "images": lambda: checks.pictures(release),
-    }
-
-
-def _row(name: str, check: Callable[[], str]) -> tuple[str, bool, str]:
+def _row(name: str, check: Callable[[checks.Folder], str], release: checks.Folder) -> tuple[str, bool, str]:
     """One check: it returns what is well, or raises an InputError that says what is not."""
     try:
-        return name, True, check()
+        return name, True, check(release)
     except InputError as error:
         return name, False, str(error)
     except Exception as error:

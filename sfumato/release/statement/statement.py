@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError
 from sfumato.release.files.names import base_name, hide_paths, scrub
 from sfumato.release.statement import statement_points
 from sfumato.release.statement.numbers import epsilon, one_in, show
 from sfumato.release.statement.wording import opinion_words, plain_words
+
+if TYPE_CHECKING:
+    from sfumato.accounting.accountant import Profile
 
 STATEMENT_FORMAT = "sfumato-privacy/1"
 TUNING_OUTCOMES = ("not charged", "charged by", "tuned on")
@@ -90,9 +93,13 @@ def _advantage(plan: dict[str, Any]) -> float | None:
         return None
     from sfumato.accounting.accountant import profile
     from sfumato.accounting.events import event_from_json
-    from sfumato.release.statement.derive import advantage_of
 
     return advantage_of(profile([event_from_json(event) for event in plan["events"]]))
+
+
+def advantage_of(profile: Profile) -> float | None:
+    """The total variation distance of the two worlds, delta at epsilon = 0; None where mu says it already."""
+    return None if profile.mu is not None else min(1.0, profile.delta(0.0))
 
 
 def from_public_plan(
@@ -131,10 +138,10 @@ def _made(plan: dict[str, Any]) -> str:
 
 def restated(statement: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     """The statement of a generator refitted with other public settings; the guarantee is that of the measurement."""
-    made = statement["reproducibility"]
-    plan = {"method": made["method"], **made["configuration"], "settings": settings, "labels": made["labels"]}
-    plan["guarantee"] = made["configuration"]["budget"]
-    version = made["software"].removeprefix("sfumato ")
+    origin = statement["reproducibility"]
+    plan = {"method": origin["method"], **origin["configuration"], "settings": settings, "labels": origin["labels"]}
+    plan["guarantee"] = origin["configuration"]["budget"]
+    version = origin["software"].removeprefix("sfumato ")
     tuning = "not charged: refitted from the released measurement, which costs nothing however often it is done"
     return statement | {
         "declared_public": statement["declared_public"] | {"settings": settings},

@@ -195,10 +195,10 @@ def other_releases(plan: dict[str, Any], account: dict[str, Any] | None) -> dict
         f"at delta = {show(delta)}"
     )
     number = f"{len(runs)} other run{'s' * (len(runs) != 1)}" if runs else "No other run"
-    made = f"made on {account['made']}" if account.get("made") else "whose date is not known"
+    date = f"made on {account['made']}" if account.get("made") else "whose date is not known"
     return {
         "summary": f"{number} under the name of these data {'are' if len(runs) > 1 else 'is'} recorded in this ledger, "
-        f"{made}; {together}. Runs on other data that share records with these are counted, and told to the custodian "
+        f"{date}; {together}. Runs on other data that share records with these are counted, and told to the custodian "
         "alone.",
         "runs": runs,
         "epsilon_total": total,
@@ -222,15 +222,15 @@ def randomness(plan: dict[str, Any], noise: dict[str, Any]) -> dict[str, Any]:
 
 def deviations(plan: dict[str, Any]) -> dict[str, Any]:
     """Point 9."""
-    found = list(plan.get("deviations") or ())
+    departures = list(plan.get("deviations") or ())
     caveats = list(plan.get("warnings") or ())
     if plan["data"]["unit"] == "record":
         caveats.append("Near-duplicate images are separate records; the guarantee covers one of them at a time.")
     return {
-        "summary": f"{len(found)} deviation{'s' * (len(found) != 1)} from the published algorithm."
-        if found
+        "summary": f"{len(departures)} deviation{'s' * (len(departures) != 1)} from the published algorithm."
+        if departures
         else "Does not apply: the published algorithm is followed.",
-        "deviations": found,
+        "deviations": departures,
         "caveats": caveats,
         "warnings": list(plan.get("warnings") or ()),
     }

@@ -12,9 +12,9 @@ import torch
 from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
 from sfumato.audit.checks import level0, noise_checks
-from sfumato.audit.checks.run_checks import examine
+from sfumato.audit.checks.run_checks import run_checks
 from sfumato.audit.gallery import common, noises
-from sfumato.audit.games.endtoend import GradientCanary, PartitionCanary, run
+from sfumato.audit.games.end_to_end import GradientCanary, PartitionCanary, run
 from sfumato.audit.games.step import play, step
 from sfumato.audit.recording.subject import Inclusion, Pair, Rows, Subject
 from sfumato.privacy.bounds import Bound, IntegerBound
@@ -35,7 +35,7 @@ def released(draw, sigma=1.0, **parts):
 
 
 def test_a_subject_without_parts_is_not_judged():
-    assert examine(Subject(name="nothing"), level=2) == []
+    assert run_checks(Subject(name="nothing"), level=2) == []
 
 
 @pytest.mark.parametrize("scale", [2 / 3, 0.95, 1.05, 3 / 2])

@@ -64,13 +64,13 @@ def by_id(name):
 
 
 def test_teachers_share_moments_only_where_they_visit_the_device():
-    found = gallery.look(by_id("B30"), True, 0)
+    found = gallery.findings_of(by_id("B30"), True, 0)
     assert {f.check for f in found if not f.ok} == {"forced paths"}
     assert next(f for f in found if f.check == "teachers moved").ok
 
 
 def test_a_shared_sample_shows_in_no_crossing_alone():
-    found = gallery.look(by_id("B47"), True, 0)
+    found = gallery.findings_of(by_id("B47"), True, 0)
     assert {f.check for f in found if not f.ok} == {"inclusion across crossings"}
 
 
@@ -79,7 +79,7 @@ def test_what_a_method_logs_is_heard_and_shown_to_nobody(capsys):
     root.addHandler(heard)
     try:
         level = root.level
-        assert not all(f.ok for f in gallery.look(by_id("B42"), True, 0))
+        assert not all(f.ok for f in gallery.findings_of(by_id("B42"), True, 0))
         assert heard in root.handlers and root.level == level
     finally:
         root.removeHandler(heard)

@@ -7,9 +7,9 @@ import pytest
 
 from sfumato import DPMERF, Budget, Release, synthesize
 from sfumato.accounting import gaussian
+from sfumato.accounting.tradeoff import gaussian_curve
 from sfumato.audit import attack
 from sfumato.audit.games.attack import auc, judge, nearest, tpr_at
-from sfumato.audit.games.bounds import gaussian_curve
 from sfumato.errors import InputError
 from tests.made_up import arrays
 

@@ -22,7 +22,7 @@ from sfumato.engine.gradients.topk import TopK
 from sfumato.networks import ConvGenerator
 from sfumato.privacy.mechanisms import Gaussian
 from sfumato.record_rng import drawing, normal, record_keys
-from tests.audit_work import watched_work
+from tests.audit_work import recorded_work
 
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
 
@@ -182,7 +182,7 @@ def test_draws_stay_with_their_image_wherever_it_stands():
     asked, plan = asked_of(Painter(noise_multiplicity=3, wrong="draws by place"))
     made = made_up(SPEC, np.random.default_rng(1), 4)
     images, labels = torch.from_numpy(made.images).float() / 255, torch.from_numpy(made.labels)
-    rows, turned = asked.still.rows(images, labels), asked.still.rows(images.flip(0), labels.flip(0))
+    rows, turned = asked.frozen.rows(images, labels), asked.frozen.rows(images.flip(0), labels.flip(0))
     assert torch.allclose(rows, turned.flip(0), atol=1e-6) and asked.table[0].shape == (96, 4)
     assert not torch.allclose(asked.query.rows(images, labels), asked.query.rows(images, labels), atol=1e-6)
     assert gradient_subject(asked, plan).declared[Relation.ADD_REMOVE] == pytest.approx(1.001, abs=1e-3)
@@ -223,7 +223,7 @@ class Descending(Painter):
 def test_level0_of_the_packages_own_loop_is_small_for_real_shapes(monkeypatch):
     spec, budget = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789")), Budget(1.0)
     method = Descending(batch=256)
-    units, crossings = watched_work(monkeypatch, method, spec, budget, method.plan(spec, budget))
+    units, crossings = recorded_work(monkeypatch, method, spec, budget, method.plan(spec, budget))
     assert 1 <= units <= 200 and 1 <= crossings <= 100  # whatever the number of records
 
 

@@ -11,15 +11,15 @@ import torch
 
 from sfumato import Budget, DataLens, DataSpec, KernelVotes, Relation, Unit
 from sfumato.accounting import accountant
+from sfumato.accounting.tradeoff import curve_of, held_out
 from sfumato.audit import check
 from sfumato.audit.gallery.votes import _Slots
-from sfumato.audit.games.bounds import curve_of, held_out
 from sfumato.audit.recording.parts import Blind, Wild, play_votes, turned_subject, votes_subject
 from sfumato.audit.recording.recording_barrier import learn, made_up
 from sfumato.data.labels import LabelPrior
 from sfumato.methods.teachers.datalens import COMPRESSIONS
 from sfumato.privacy.mechanisms import DiscreteGaussian
-from tests.audit_work import watched_work
+from tests.audit_work import recorded_work
 
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
 TINY = {"teachers": 6, "topk": 10, "steps": 6, "batch": 4, "teacher_batch": 2, "latent": 4}
@@ -74,7 +74,7 @@ def test_persons_lie_in_one_part_with_all_their_records():
 
 def test_level0_is_small_for_real_shapes(monkeypatch):
     method, spec, budget = DataLens(), DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789")), Budget(1.0)
-    units, crossings = watched_work(monkeypatch, method.small(), spec, budget, method.plan(spec, budget))
+    units, crossings = recorded_work(monkeypatch, method.small(), spec, budget, method.plan(spec, budget))
     assert 1 <= units <= 200 and 1 <= crossings <= 100  # whatever the number of records
 
 

@@ -16,21 +16,21 @@ MADE = made_up(SPEC, np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
-def watched():
+def recorded():
     plan = METHOD.plan(SPEC, Budget(4.0))
     return learn(METHOD.small(), plan, MADE), plan
 
 
-def test_all_that_was_done_with_the_parts_is_written_down_in_order(watched):
-    seen, _ = watched
+def test_all_that_was_done_with_the_parts_is_written_down_in_order(recorded):
+    seen, _ = recorded
     first, *_, last = seen.barrier.asked
     kinds = [type(action) for action in last.before]
     assert kinds[0] is Opened and kinds.count(Trained) > 3 + 2 and last.before[4] is first
     assert seen.error is None and seen.weights is not None
 
 
-def test_a_replay_on_the_same_records_and_key_ends_in_the_same_state(watched):
-    seen, plan = watched
+def test_a_replay_on_the_same_records_and_key_ends_in_the_same_state(recorded):
+    seen, plan = recorded
     last = seen.barrier.asked[-1]
     real, replay = inside(last.query.held), Replay(last, plan)
     replay.parts = lambda data, relation: type(real)(  # the secret key in place of the fixed one
@@ -42,8 +42,8 @@ def test_a_replay_on_the_same_records_and_key_ends_in_the_same_state(watched):
     assert all((states[b][n] == again[b][n]).all() for b in states for n in states[b])
 
 
-def test_one_record_moves_one_part_and_at_least_one_pair_moves_it(watched):
-    seen, plan = watched
+def test_one_record_moves_one_part_and_at_least_one_pair_moves_it(recorded):
+    seen, plan = recorded
     replay = Replay(seen.barrier.asked[-1], plan)
     moved = []
     for pair in replay.pairs(np.random.default_rng(1)):
@@ -68,7 +68,7 @@ def test_made_up_records_are_known_by_their_content():
     assert np.array_equal(digests, twice)
 
 
-def test_each_set_of_records_is_played_once(watched):
-    seen, plan = watched
+def test_each_set_of_records_is_played_once(recorded):
+    seen, plan = recorded
     replay, placed = Replay(seen.barrier.asked[0], plan), Placed(MADE, Relation.ADD_REMOVE)
     assert replay.total(placed) is replay.total(placed)

@@ -38,10 +38,10 @@ def test_without_weights_nothing_is_asked(monkeypatch):
     from sfumato.privacy.odometer import Odometer
 
     box, method = bright_and_dark(20), DPMEPF()
-    ledger = Odometer(method.plan(box.spec, Budget(1.0)))
+    odometer = Odometer(method.plan(box.spec, Budget(1.0)))
     with pytest.raises(InputError, match="efficientnet"):
-        method.learn(Barrier(box, box.spec, ledger), Run(device="cpu", ledger=ledger))
-    assert not any(ledger.used.values())
+        method.learn(Barrier(box, box.spec, odometer), Run(device="cpu", odometer=odometer))
+    assert not any(odometer.used.values())
 
 
 @pytest.mark.parametrize("bad", [{"network": "no such file"}, {"grid": 0}, {"network": 7}])

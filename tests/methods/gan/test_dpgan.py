@@ -115,20 +115,20 @@ def test_settings_must_make_sense(bad):
 )
 def test_every_switch_works(switch):
     net, images, run, _ = learn(DPGAN(**TINY | switch), load(arrays()))
-    assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
+    assert run.odometer.complete and images.pixels.shape == (12, 1, 8, 8)
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
     assert ("critic" in run.made) == ("keep_critic" in switch)
 
 
 def test_public_images_are_asked_for_where_they_are_needed():
     method = DPGAN(**TINY, public_steps=2, clip_public=True)
-    run = Run(device="cpu", ledger=Odometer(method.plan(SPEC, BUDGET)))
+    run = Run(device="cpu", odometer=Odometer(method.plan(SPEC, BUDGET)))
     with pytest.raises(InputError, match="--public"):
-        method.learn(Barrier(None, SPEC, run.ledger), run)
+        method.learn(Barrier(None, SPEC, run.odometer), run)
     pixels, labels = arrays(seed=1)
     public = PublicImages(Images(pixels[:, None], labels, SPEC.classes), "made up")
-    method.learn(Barrier(load(arrays()), SPEC, run.ledger), run, public)
-    assert run.ledger.complete
+    method.learn(Barrier(load(arrays()), SPEC, run.odometer), run, public)
+    assert run.odometer.complete
 
 
 def test_the_small_one_asks_the_same():
@@ -160,9 +160,9 @@ def test_with_little_noise_it_learns_what_each_class_looks_like(generator):
     plan = method.plan(box.spec, Budget(5.0))
     crossing = plan.crossings["critic"]
     sure = replace(crossing, mechanism=replace(crossing.mechanism, multiplier=0.1))
-    run = Run(device="cpu", ledger=Odometer(replace(plan, crossings={"critic": sure})))
-    run.ledger.epsilon = lambda: 5.0  # so little noise takes long to account for
-    net = method.learn(Barrier(box, box.spec, run.ledger), run)
+    run = Run(device="cpu", odometer=Odometer(replace(plan, crossings={"critic": sure})))
+    run.odometer.epsilon = lambda: 5.0  # so little noise takes long to account for
+    net = method.learn(Barrier(box, box.spec, run.odometer), run)
     dark, bright = (net.sample(40, [c] * 40, seed=0).pixels.astype(float) for c in (0, 1))
     # Noise is fresh in every run: in 60 of them the bright half was never below 135, nor the others above 34.
     assert dark.mean() < 70 and bright[..., 4:].mean() < 70 and bright[..., :4].mean() > 90

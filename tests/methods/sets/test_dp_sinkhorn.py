@@ -108,7 +108,7 @@ def test_no_record_moves_the_gradient_beyond_the_ball(kind):
 )
 def test_every_switch_works(switch):
     net, images, run, _ = learn(DPSinkhorn(**TINY | switch), None)
-    assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
+    assert run.odometer.complete and images.pixels.shape == (12, 1, 8, 8)
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
 
 

@@ -34,7 +34,7 @@ def test_the_plan_counts_rounds_times_places_times_batches(relation):
 
 def test_it_makes_exactly_as_many_as_planned():
     _, _, run, barrier = learn(PrivateSet(**TINY), load(striped()), tape=1)
-    assert run.ledger.used == {"gradient": 12} and run.ledger.complete
+    assert run.odometer.used == {"gradient": 12} and run.odometer.complete
     assert len(barrier.shapes) == 12
 
 

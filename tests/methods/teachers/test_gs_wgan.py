@@ -136,7 +136,7 @@ def test_settings_must_make_sense(bad):
 )
 def test_every_switch_works(switch):
     net, images, run, _ = learn(GSWGAN(**TINY | switch), load(arrays()))
-    assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
+    assert run.odometer.complete and images.pixels.shape == (12, 1, 8, 8)
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
 
 

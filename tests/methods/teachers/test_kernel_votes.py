@@ -63,7 +63,7 @@ def test_settings_must_make_sense(bad):
 @pytest.mark.parametrize("switch", [{"octaves": 0.0}, {"finish": 0}, {"batch": 1}, {"precision": "float32"}])
 def test_every_switch_works(switch):
     net, images, run, _ = learn(KernelVotes(**TINY["kernel-votes"] | switch), load(arrays()))
-    assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
+    assert run.odometer.complete and images.pixels.shape == (12, 1, 8, 8)
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
 
 
@@ -92,8 +92,8 @@ def test_it_learns_with_little_noise():
         width=8,
     )
     box = two_halves()
-    run = Run(device="cpu", ledger=Odometer(method.plan(box.spec, Budget(1000.0))))
-    images = method.learn(Barrier(box, box.spec, run.ledger), run).sample(100, seed=0)
+    run = Run(device="cpu", odometer=Odometer(method.plan(box.spec, Budget(1000.0))))
+    images = method.learn(Barrier(box, box.spec, run.odometer), run).sample(100, seed=0)
     pixels = images.pixels[:, 0] / 255
     bright = pixels[images.labels == 1]
     assert np.mean(bright[..., :4]) > np.mean(bright[..., 4:]) + 0.3

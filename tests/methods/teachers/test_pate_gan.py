@@ -103,7 +103,7 @@ def test_the_student_sees_fake_images_alone():
         "random",
     ]
     _, _, run, _ = learn(PATEGAN(**TINY), None)
-    assert run.ledger.complete
+    assert run.odometer.complete
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_settings_must_make_sense(bad):
 )
 def test_every_switch_works(switch):
     net, images, run, _ = learn(PATEGAN(**TINY | switch), load(arrays()))
-    assert run.ledger.complete and images.pixels.shape == (12, 1, 8, 8)
+    assert run.odometer.complete and images.pixels.shape == (12, 1, 8, 8)
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
 
 
@@ -205,8 +205,8 @@ def test_it_learns_with_little_noise():
     box = two_halves()
     plan = PATEGAN(**settings).plan(box.spec, Budget(1000.0))
     run = Run(device="cpu")
-    run.ledger = Odometer(plan)
-    net = PATEGAN(**settings).learn(Barrier(box, box.spec, run.ledger), run)
+    run.odometer = Odometer(plan)
+    net = PATEGAN(**settings).learn(Barrier(box, box.spec, run.odometer), run)
     images = net.sample(100, seed=0)
     pixels = images.pixels[:, 0] / 255
     left, right = pixels[images.labels == 1][..., :4].mean(), pixels[images.labels == 1][..., 4:].mean()

@@ -60,7 +60,7 @@ def test_other_sizes_are_refused(tmp_path: Path) -> None:
 
 
 def _other() -> bytes:
-    from sfumato.release.documents.pictures import png
+    from sfumato.data.images import png
 
     return png(np.zeros((3, 5, 5), np.uint8))
 

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from sfumato import DPMERF, Budget, api
+from sfumato.data.images import png
 from sfumato.release import Release, check
-from sfumato.release.documents.pictures import png
 from sfumato.release.files.gate import json_text
 from sfumato.run.preview import Preview, Snapshots
 from sfumato.run.progress import Silent
@@ -27,9 +27,9 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
     def watched(self: DPMERF, barrier: Any, run: Any, public: Any = None) -> Any:
         net = learn(self, barrier, run, public)
-        strip = Preview(run, net, barrier.spec, times=3)
+        preview = Preview(run, net, barrier.spec, times=3)
         for step in range(5):
-            strip.look(step, 5, net)
+            preview.snapshot(step, 5, net)
         return net
 
     with pytest.MonkeyPatch.context() as patch:
@@ -44,8 +44,8 @@ def folder(release: Release, tmp_path: Path) -> Path:
 
 
 def test_it_is_listed_hashed_and_accepted(release: Release, folder: Path) -> None:
-    assert release.moments is not None and release.moments.steps == (1, 3, 5)
-    assert release.moments.epsilons[-1] == pytest.approx(2.0)
+    assert release.snapshots is not None and release.snapshots.steps == (1, 3, 5)
+    assert release.snapshots.epsilons[-1] == pytest.approx(2.0)
     assert check(folder) == [] and refused(folder) == {}
     assert {"strip.png", "strip.json"} <= set(json.loads((folder / "hashes.json").read_text())["files"])
     assert "Step 3 of 5" in (folder / "report.html").read_text()
@@ -53,14 +53,14 @@ def test_it_is_listed_hashed_and_accepted(release: Release, folder: Path) -> Non
 
 def test_it_comes_back_and_is_kept(release: Release, folder: Path, tmp_path: Path) -> None:
     back = Release.load(folder)
-    assert back.moments is not None and release.moments is not None
-    assert np.array_equal(back.moments.pixels, release.moments.pixels)
+    assert back.snapshots is not None and release.snapshots is not None
+    assert np.array_equal(back.snapshots.pixels, release.snapshots.pixels)
     assert refused(back.save(tmp_path / "again", "parquet")) == {}
     assert (tmp_path / "again" / "strip.png").read_bytes() == (folder / "strip.png").read_bytes()
 
 
 def test_a_refit_has_none(folder: Path, tmp_path: Path) -> None:
-    assert api.refit(folder, tmp_path / "refit", count=6).moments is None
+    assert api.refit(folder, tmp_path / "refit", count=6).snapshots is None
     assert refused(tmp_path / "refit") == {} and not (tmp_path / "refit" / "strip.png").exists()
 
 
@@ -74,22 +74,22 @@ def test_it_cannot_be_taken_out(folder: Path, names: tuple[str, ...]) -> None:
 
 
 def test_another_picture_is_refused_although_its_hash_fits(release: Release, folder: Path) -> None:
-    (folder / "strip.png").write_bytes(png(release.moments.picture() // 2))
+    (folder / "strip.png").write_bytes(png(release.snapshots.picture() // 2))
     _reseal(folder)
     assert set(refused(folder)) == {"documents"}
 
 
 @pytest.mark.parametrize("text", [lambda facts: json.dumps(facts), lambda facts: json_text(facts) + "\n"])
 def test_facts_in_another_form_are_refused(release: Release, folder: Path, text: Any) -> None:
-    (folder / "strip.json").write_text(text(release.moments.facts()))
+    (folder / "strip.json").write_text(text(release.snapshots.facts()))
     _reseal(folder)
     assert "form in which it was written" in refused(folder)["images"]
 
 
 def spoilt(release: Release, **changes: Any) -> Release:
     """The release as a forger would save it, with all documents and hashes made to fit."""
-    moments: Snapshots = replace(release.moments, **changes)
-    return Release(release.generator, release.images, release.statement, release.measurement, moments)
+    snapshots: Snapshots = replace(release.snapshots, **changes)
+    return Release(release.generator, release.images, release.statement, release.measurement, snapshots)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,8 @@ def test_no_words_can_be_added(release: Release, tmp_path: Path) -> None:
         def facts(self) -> dict[str, Any]:
             return super().facts() | {"note": "hello"}
 
-    chatty = Chatty(release.moments.pixels, release.moments.steps, release.moments.epsilons, release.moments.total)
+    taken = release.snapshots
+    chatty = Chatty(taken.pixels, taken.steps, taken.epsilons, taken.total)
     with pytest.raises(ValueError, match="export gate refused strip.json"):
         Release(release.generator, release.images, release.statement, None, chatty).save(tmp_path / "release")
 
@@ -127,12 +128,12 @@ def test_a_run_shows_previews_after_its_checkpoints(tmp_path: Path) -> None:
     class Told(Silent):
         def picture(self, path: Path) -> None:
             done = checkpoint.load(tmp_path / "checkpoint.safetensors")["step"]["done"]
-            counted.append(done >= strip.steps[-1])
+            counted.append(done >= preview.steps[-1])
 
-    run = Run(device="cpu", folder=tmp_path, ledger=Odometer(plan()), progress=Told(), every=0.0)
-    strip, net = Preview(run, generator(), SPEC, times=3), generator()
-    for step in run.steps(5, strip=strip):
-        strip.look(step, 5, net)
-    assert strip.steps == [1, 3, 5] and counted and all(counted)
+    run = Run(device="cpu", folder=tmp_path, odometer=Odometer(plan()), progress=Told(), every=0.0)
+    preview, net = Preview(run, generator(), SPEC, times=3), generator()
+    for step in run.steps(5, preview=preview):
+        preview.snapshot(step, 5, net)
+    assert preview.steps == [1, 3, 5] and counted and all(counted)
     with Image.open(tmp_path / "preview.png") as image:
-        assert np.array_equal(np.asarray(image), strip.grids[-1][0])
+        assert np.array_equal(np.asarray(image), preview.grids[-1][0])

@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import save_file
 
 from sfumato import Budget, DataSpec, Relation
+from sfumato.data.images import png
 from sfumato.data.labels import LabelPrior
-from sfumato.evaluate.publish import _write
+from sfumato.flow.publish import Accuracy, write
 from sfumato.methods import find, names
 from sfumato.networks import KINDS, kind_of
-from sfumato.release.documents.pictures import png
 from sfumato.release.files.gate import POINTS, Gate, Public, check, json_text, problem
 from sfumato.release.files.schema import CARD, RECORD, listed
 from tests.release.files.test_fakes import fake_release, fake_statement
@@ -208,5 +208,6 @@ def test_the_card_and_the_record_have_fixed_keys(name: str, schema: dict) -> Non
 
 def test_a_published_accuracy_goes_through_a_gate_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"refused accuracy.json: it has the key 'counts.true_right'"):
-        _write(tmp_path / "accuracy", {"accuracy": 0.9, "counts": {"right": 9.0, "true_right": 8}}, fake_statement())
+        facts = {"accuracy": 0.9, "counts": {"right": 9.0, "true_right": 8}}
+        write(tmp_path / "accuracy", Accuracy(facts, fake_statement()))
     assert not list(tmp_path.iterdir())

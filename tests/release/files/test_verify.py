@@ -22,10 +22,11 @@ from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event, Selected
 from sfumato.api import make_method
 from sfumato.cli import app, run
+from sfumato.data.images import png
 from sfumato.data.labels import LabelPrior
 from sfumato.errors import InputError
 from sfumato.release import Release, make_key, verify
-from sfumato.release.documents.pictures import decode_one, png
+from sfumato.release.documents.pictures import decode_one
 from sfumato.release.files.command import OPTIONS, command_problems
 from sfumato.release.files.gate import json_text
 from sfumato.release.files.hashes import make_hashes
@@ -481,8 +482,7 @@ LEDGERS = {
 
 @pytest.mark.parametrize("name", LEDGERS)
 def test_statements_of_every_kind_of_event_re_derive(name: str) -> None:
-    from sfumato.release.statement.derive import number_problems
-    from sfumato.release.statement.rebuild import word_problems
+    from sfumato.release.statement.rederive import number_problems, word_problems
 
     if not LEDGERS[name]:
         plan = _plan_of([_event(sigma=4.0)]) | {"crossings": [], "events": [], "curve": []}

@@ -251,7 +251,7 @@ class DPAF(Method):
         state = {
             "players": players,
             "step": step,
-            "strip": preview,
+            "preview": preview,
             **({"classifier": classifier} if classifier else {}),
         }
         for i in run.steps(before + config.steps, stages=(before,), **state):
@@ -272,7 +272,7 @@ class DPAF(Method):
                         layers.step(G, of_fakes, fakes)
                 if players.turns.due():
                     step.generator_step(run, n)
-            preview.look(i, before + config.steps, lambda: players.finished(run.generator("preview statistics")))
+            preview.snapshot(i, before + config.steps, lambda: players.finished(run.generator("preview statistics")))
         return players.finished(run.generator("statistics"))
 
     def _public(self, public: PublicImages | None, spec: DataSpec) -> Labelled | None:

@@ -34,8 +34,8 @@ SMALL = DataSpec("arrays", 60, (1, 8, 8), ("0", "1", "2"))
 
 def learn(method, data, spec, budget, public=None):
     plan = method.plan(spec, budget)
-    ledger = Odometer(plan)
-    return method.learn(Barrier(data, spec, ledger), Run(device="cpu"), public), ledger
+    odometer = Odometer(plan)
+    return method.learn(Barrier(data, spec, odometer), Run(device="cpu"), public), odometer
 
 
 # The plan
@@ -137,8 +137,8 @@ def test_what_does_not_fit_the_data_is_refused_before_anything_is_spent():
 def test_every_way_uses_what_it_declares(more):
     pixels, labels = arrays()
     public = PublicImages(Images(pixels[:, None], labels, ("0", "1", "2")), "made up")
-    net, ledger = learn(DPAF(epochs=1.0, **TINY, **more), load(arrays()), SMALL, Budget(2), public)
-    assert ledger.complete and all(torch.isfinite(p).all() for p in net.state_dict().values())
+    net, odometer = learn(DPAF(epochs=1.0, **TINY, **more), load(arrays()), SMALL, Budget(2), public)
+    assert odometer.complete and all(torch.isfinite(p).all() for p in net.state_dict().values())
     assert net.sample(5).pixels.shape == (5, 1, 8, 8)
 
 
@@ -250,15 +250,15 @@ def test_large_images_go_through():
     data = load((random.integers(0, 256, (40, 3, 128, 128), dtype=np.uint8), random.integers(0, 2, 40)))
     method = DPAF(epochs=0.5, **TINY)
     assert method.plan(spec, Budget(5)).facts["layout"] == "C3-C1-x"
-    net, ledger = learn(method, data, spec, Budget(5))
-    assert ledger.complete and net.sample(2).pixels.shape == (2, 3, 128, 128)
+    net, odometer = learn(method, data, spec, Budget(5))
+    assert odometer.complete and net.sample(2).pixels.shape == (2, 3, 128, 128)
 
 
 def test_more_moves_ask_no_more_and_change_the_generator():
     nets = []
     for moves in (1, 3):
-        net, ledger = learn(DPAF(**TINY, epochs=0.5, moves=moves, fakes=6), load(arrays()), SMALL, Budget(5.0))
-        assert ledger.used == {"aggregate": 3, "conv2": 1}
+        net, odometer = learn(DPAF(**TINY, epochs=0.5, moves=moves, fakes=6), load(arrays()), SMALL, Budget(5.0))
+        assert odometer.used == {"aggregate": 3, "conv2": 1}
         nets.append(torch.cat([p.flatten() for p in net.parameters()]))
     assert not torch.equal(*nets)
 

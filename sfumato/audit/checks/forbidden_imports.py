@@ -1,4 +1,4 @@
-"""Whether the code of a method names a road around the barrier: imports that only the private side has a use for."""
+"""Whether the code of a method leads around the barrier: imports that only the private side has a use for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sfumato.audit.recording.subject import Finding
 
 FAMILIES = ("sfumato.methods", "sfumato.engine", "sfumato.networks", "sfumato.classify")
 # The door into a box, what lies behind a barrier or a handle, the source of noise, and the process' own memory.
-ROADS = (
+FORBIDDEN = (
     "sfumato.data.private.records",
     "sfumato.privacy.partitions.inside",
     "sfumato.privacy.partitions.Partitions",
@@ -27,7 +27,7 @@ ROADS = (
     "gc",
 )
 # Who imports the whole of a module that has such a name can reach it without naming it.
-WHOLE = frozenset(road.rpartition(".")[0] for road in ROADS) - {""}
+WHOLE = frozenset(module.rpartition(".")[0] for module in FORBIDDEN) - {""}
 RUNNERS = (
     "sfumato.classify.train",
     "sfumato.classify.request",
@@ -35,11 +35,12 @@ RUNNERS = (
 )  # around learning, not in it
 
 
-def roads(method: Any) -> Finding:
+def forbidden_imports(method: Any) -> Finding:
     """Imports in the module of a method, and in those of its family that it uses."""
     module = sys.modules.get(type(method).__module__)
-    found = sorted(f"{name} imports {road}" for name in _used(module) for road in _taken(name))
-    return Finding("roads", 0, not found, "; ".join(found) if found else "no road around the barrier is imported")
+    found = sorted(f"{name} imports {taken}" for name in _used(module) for taken in _taken(name))
+    said = "; ".join(found) if found else "nothing that leads around the barrier is imported"
+    return Finding("forbidden imports", 0, not found, said)
 
 
 def _used(module: ModuleType | None) -> set[str]:
@@ -56,11 +57,11 @@ def _used(module: ModuleType | None) -> set[str]:
 
 
 def _taken(name: str) -> list[str]:
-    return [i for i in _imports(name) if i.removesuffix(".*") in WHOLE or _is_road(i)]
+    return [i for i in _imports(name) if i.removesuffix(".*") in WHOLE or _is_forbidden(i)]
 
 
-def _is_road(name: str) -> bool:
-    return any(name == road or name.startswith(f"{road}.") for road in ROADS)
+def _is_forbidden(name: str) -> bool:
+    return any(name == module or name.startswith(f"{module}.") for module in FORBIDDEN)
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ import torch
 from sfumato.accounting import accountant
 from sfumato.accounting.accountant import Profile
 from sfumato.accounting.budget import Relation
-from sfumato.audit.games.bounds import curve_of, held_out, roc
+from sfumato.accounting.tradeoff import curve_of, held_out, roc
 from sfumato.audit.games.step import Played
 from sfumato.audit.recording.subject import Array, Finding, Random, Subject
 
@@ -68,7 +68,7 @@ class GradientCanary:
     direction, and the likelihood of each step is added up."""
 
     crossing: Crossing
-    noise: object  # the source of a barrier
+    noise: Any  # the source of a barrier
     steps: int
     units: int = 50  # the canary is number 0
     relation: Relation = Relation.ADD_REMOVE
@@ -87,7 +87,8 @@ class GradientCanary:
             taking = np.array(drawn, dtype=float).reshape(runs, self.steps)
         along = c.mechanism(torch.from_numpy(taking * c.bound.norm), c.bound, self.noise).numpy()
         sigma = c.mechanism.std(c.bound)
-        return likelihood(along, c.bound.norm, sigma, c.sampler.rate).sum(1)
+        steps = likelihood(along, c.bound.norm, sigma, c.sampler.rate)
+        return np.asarray(steps.sum(1), dtype=np.float64)
 
     def _takes_part(self) -> bool:
         members = self.crossing.sampler.draw(self.units, self.noise)

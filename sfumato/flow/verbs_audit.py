@@ -22,12 +22,28 @@ import numpy as np
 import torch
 
 from sfumato.accounting.budget import Budget
-from sfumato.audit.checks.bit_equality import alike
+from sfumato.accounting.selection import Runs
+from sfumato.audit.check_method import level0, questioned
+from sfumato.audit.checks.bit_equality import bit_equal
 from sfumato.audit.recording.recording_barrier import MICROBATCH, STEPS, Made, Told, far, listening, made_up, neighbours
 from sfumato.audit.recording.subject import Finding
 from sfumato.audit.report import Report
+from sfumato.classify.classifier import Classifier
+from sfumato.data.private import PrivateImages
+from sfumato.data.public import PublicImages
+from sfumato.evaluate.stacked import Schedule
+from sfumato.flow.first_audit import passed
+from sfumato.flow.flow import carry_out
+from sfumato.flow.make import make_plan
+from sfumato.flow.publish import CROSSING, plan_accuracy, publish_accuracy
+from sfumato.flow.synthesize import Synthesis
+from sfumato.flow.train_classifier import Training, plan_training
+from sfumato.flow.tune import SCORE, Selection, plan_selection, score
+from sfumato.methods import Method
+from sfumato.methods.embedding.dp_merf import DPMERF
 from sfumato.privacy.inside import Inside, Query
 from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.plan import Plan
 from sfumato.run.progress import Recorder
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Images, Unit
@@ -35,106 +51,86 @@ from sfumato.types import DataSpec, Images, Unit
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
 COUNT = 12  # images in a release
 UNITS = 24
-HIDDEN = ("questions", "ledgers")  # what nobody sees of a selection
+SIDE = 16  # of images that are audited
+HIDDEN = ("questions", "odometers")  # what nobody sees of a selection
 JUDGED = 60  # images by which a run of a selection is judged
 
-Flow = Callable[[Any, Run, Path], Any]
+Flow = Callable[[PrivateImages, Run, Path], Any]
 
 
 def check_synthesize(
-    method: Any,
+    method: Method,
     *,
     spec: DataSpec | None = None,
     budget: Budget | None = None,
-    level: int = 0,
     seed: int = 0,
-    public: Any = None,
-    plan: Any = None,
+    public: PublicImages | None = None,
+    plan: Plan | None = None,
 ) -> Report:
     """The whole of `synthesize`, on neighbours; `plan` is the one that would be made, where it is known."""
-    from sfumato import api
+    spec = spec or SPEC
+    small = method.small()
+    plan = plan or make_plan(small, spec, budget or Budget(4.0, unit=spec.unit))
 
-    spec, budget = spec or SPEC, budget or Budget(4.0, unit=(spec or SPEC).unit)
-    method = method.small()
+    def flow(box: PrivateImages, run: Run, place: Path) -> Any:
+        task = Synthesis(small, plan, public, COUNT, place / "release")
+        return carry_out(task, box, run, ledger=place / "ledger").images.pixels
 
-    def flow(box: Any, run: Run, place: Path) -> Any:
-        return api.synthesize(
-            method, box, budget, run, count=COUNT, public=public, out=place / "release", ledger=place / "ledger"
-        ).images.pixels
-
-    with _planned(plan):
-        return Report("synthesize", (*compared("synthesize", flow, spec, seed),))
+    return Report("synthesize", (*compared("synthesize", flow, spec, seed),))
 
 
 def check_classifier(
-    classifier: Any,
+    classifier: Classifier,
     *,
     spec: DataSpec | None = None,
     budget: Budget | None = None,
-    level: int = 0,
     seed: int = 0,
-    plan: Any = None,
+    plan: Plan | None = None,
 ) -> Report:
     """The whole of `train-classifier`, on neighbours; the training itself is audited by `check`."""
-    from sfumato.classify.train import train_classifier
+    spec = spec or SPEC
+    plan = plan or plan_training(classifier, spec, budget or Budget(4.0, unit=spec.unit))
 
-    spec, budget = spec or SPEC, budget or Budget(4.0, unit=(spec or SPEC).unit)
+    def flow(box: PrivateImages, run: Run, place: Path) -> Any:
+        task = Training(classifier, plan, place / "classifier")
+        return carry_out(task, box, run, ledger=place / "ledger").statement
 
-    def flow(box: Any, run: Run, place: Path) -> Any:
-        made = train_classifier(classifier, box, budget, run, out=place / "classifier", ledger=place / "ledger")
-        return made.statement
-
-    with _planned(plan):
-        return Report("train-classifier", (*compared("train-classifier", flow, spec, seed),))
+    return Report("train-classifier", (*compared("train-classifier", flow, spec, seed),))
 
 
-def check_tune(
-    method: Any,
-    *,
-    spec: DataSpec | None = None,
-    budget: Budget | None = None,
-    level: int = 0,
-    seed: int = 0,
-    plan: Any = None,
-) -> Report:
+def check_tune(method: Method, *, spec: DataSpec | None = None, budget: Budget | None = None, seed: int = 0) -> Report:
     """The whole of `tune --private`, on neighbours and with another number of runs; its score query like a method's."""
-    from sfumato.accounting.selection import Runs
-    from sfumato.flow.tune import SCORE, plan_selection, tune_private
-
-    spec, budget = spec or SPEC, budget or Budget(4.0, unit=(spec or SPEC).unit)
-    method = method.small()
+    spec = spec or SPEC
+    small = method.small()
     runs = Runs(2.0, 1.0)
+    plan = plan_selection([small], spec, budget or Budget(4.0, unit=spec.unit), runs)[0]
 
-    def flow(box: Any, run: Run, place: Path) -> Any:
+    def flow(box: PrivateImages, run: Run, place: Path) -> Any:
+        task = Selection(plan, ((small, plan),), runs, place / "r", COUNT)
         with patch("sfumato.flow.tune.JUDGED", JUDGED):
-            found = tune_private(
-                [method], box, budget, runs, run, out=place / "r", count=COUNT, ledger=place / "ledger"
-            )
-        return found.images.pixels
+            return carry_out(task, box, run, ledger=place / "ledger").images.pixels
 
-    plan = plan_selection([method], spec, budget, runs)[0]
-    with patch("sfumato.flow.tune.plan_selection", lambda *_: [plan]):
-        rows = [*compared("tune --private", flow, spec, seed, counts=(3, 1)), _chosen(SCORE, flow, spec, seed)]
-    return Report("tune --private", (*rows, *_asked(plan, SCORE, method, seed)))
+    rows = [*compared("tune --private", flow, spec, seed, counts=(3, 1)), _chosen(SCORE, flow, spec, seed)]
+    return Report("tune --private", (*rows, *_asked(plan, seed)))
 
 
 def check_publish(
-    method: Any = None, *, spec: DataSpec | None = None, budget: Budget | None = None, level: int = 0, seed: int = 0
+    method: Method | None = None, *, spec: DataSpec | None = None, budget: Budget | None = None, seed: int = 0
 ) -> Report:
-    """The whole of `publish-accuracy`, on neighbouring test sets; its question like a method's."""
-    from sfumato import DPMERF, api
-    from sfumato.evaluate.publish import CROSSING, _plan, publish_accuracy
-    from sfumato.evaluate.stacked import Schedule
-
-    spec, budget = spec or SPEC, budget or Budget(4.0, unit=(spec or SPEC).unit)
-    made = made_up(replace(spec, unit=Unit.RECORD), np.random.default_rng(seed + 1), UNITS)
-    whole = replace(spec, unit=Unit.RECORD, public=True)
-    release = api.synthesize(DPMERF(features=20, steps=2), made.box(whole), Budget(8.0), Run(device="cpu"), count=COUNT)
+    """The whole of `publish-accuracy`, on neighbouring test sets, of a release by `method`."""
+    spec = spec or SPEC
+    budget = budget or Budget(4.0, unit=spec.unit)
+    of_records = replace(spec, unit=Unit.RECORD, public=True)
+    made = made_up(of_records, np.random.default_rng(seed + 1), UNITS)
+    method = (method or DPMERF(features=20, steps=2)).small()
+    task = Synthesis(method, make_plan(method, of_records, Budget(8.0)), count=COUNT)
+    with on_tape(made):
+        release = carry_out(task, made.box(of_records), Run(device="cpu"))
     with tempfile.TemporaryDirectory() as folder:
         source = release.save(Path(folder) / "release")
 
-        def flow(box: Any, run: Run, place: Path) -> Any:
-            found = publish_accuracy(
+        def flow(box: PrivateImages, run: Run, place: Path) -> Any:
+            facts = publish_accuracy(
                 source,
                 None,
                 budget.epsilon,
@@ -148,20 +144,49 @@ def check_publish(
                 recipe=Schedule(steps=2),
                 progress=run.progress,
             )
-            return {key: value for key, value in found.items() if key != "out"}
+            return {key: value for key, value in facts.items() if key != "out"}
 
         rows = list(compared("publish-accuracy", flow, spec, seed))
-        rows += _crossed(_plan(spec, budget, source, seed), CROSSING, flow, seed)
+        rows += _crossed(plan_accuracy(spec, budget, source, seed), CROSSING, flow, seed)
     return Report("publish-accuracy", tuple(rows))
 
 
-@contextmanager
-def _planned(plan: Any) -> Iterator[None]:
-    """A flow that is given its plan: making one takes longer than all the rest."""
-    with ExitStack() as stack:
-        if plan is not None:
-            stack.enter_context(patch("sfumato.api.make_plan", lambda *_: plan))
-        yield
+def examined(method: Any, plan: Plan, public: PublicImages | None, verb: str, device: str) -> Report:
+    """Level 0 of a method, and of the command around it; called by name from the process that audits."""
+    small = looked_at(method, plan)
+    cut = _cut(public, plan.data.shape, small.data.shape)
+    inner = level0(method, small.data, small.budget, plan=small, public=cut, device=device)
+    if inner.failed:
+        return inner
+    if verb == Synthesis.verb:
+        outer = check_synthesize(method, spec=small.data, budget=small.budget, plan=small, public=cut)
+    elif verb == Training.verb:
+        outer = check_classifier(method, spec=small.data, budget=small.budget, plan=small)
+    else:
+        outer = check_tune(method, spec=small.data, budget=small.budget)
+    return Report(inner.title, (*inner.rows, *outer.rows))
+
+
+def looked_at(method: Any, plan: Plan) -> Plan:
+    """The plan for smaller images, where those of the data would take minutes; a rehearsal has them as they are."""
+    side = getattr(type(method), "audit_side", SIDE)
+    channels, height, width = plan.data.shape
+    small = (channels, min(side, height), min(side, width))
+    if small == plan.data.shape:
+        return plan
+    try:
+        smaller: Plan = method.plan(replace(plan.data, shape=small), plan.budget)
+    except ValueError:  # too small for these settings
+        return plan
+    return smaller
+
+
+def _cut(public: PublicImages | None, shape: tuple[int, ...], small: tuple[int, ...]) -> PublicImages | None:
+    """Public images as small as the made-up ones; those of another shape than the data are left for the method."""
+    if public is None or public.images.pixels.shape[1:] != shape:
+        return public
+    pixels = public.images.pixels[:, :, : small[1], : small[2]]
+    return replace(public, images=replace(public.images, pixels=pixels))
 
 
 def compared(verb: str, flow: Flow, spec: DataSpec, seed: int, counts: tuple[int, ...] = (1,)) -> Iterator[Finding]:
@@ -171,14 +196,14 @@ def compared(verb: str, flow: Flow, spec: DataSpec, seed: int, counts: tuple[int
     if "error" in usual:
         yield Finding(f"{verb}: flow", 0, False, f"it ended with {usual['error']}"[:300])
         return
-    if usual["ledgers"] != counts[0]:
-        said = f"{usual['ledgers']} runs were made under one reservation that is for {counts[0]}"
+    if usual["odometers"] != counts[0]:
+        said = f"{usual['odometers']} runs were made under one reservation that is for {counts[0]}"
         yield Finding(f"{verb}: flow", 0, False, said)
     others = [(f"one unit {kind}", other) for kind, _, other in neighbours(made, spec, seed)]
     others.append(("all records white and of one class", far(made)))
     for kind, other in others:
         again = _left(flow, other, spec, seed, counts[0])
-        differing = [what for what in usual.keys() | again.keys() if not alike(usual.get(what), again.get(what))]
+        differing = [what for what in usual.keys() | again.keys() if not bit_equal(usual.get(what), again.get(what))]
         said = f"with {kind}, under one tape, this differs: {', '.join(sorted(differing))}"
         yield Finding(f"{verb}: flow", 0, not differing, said if differing else f"with {kind} nothing else leaves")
     if len(counts) > 1:
@@ -192,7 +217,7 @@ def _chosen(score: str, flow: Flow, spec: DataSpec, seed: int, count: int = 3) -
     for number in (1, count):
         with patch.dict(_FAVOUR, {score: number}):
             found.append(_left(flow, made, spec, seed, count).get("result"))
-    ok = not alike(*found)
+    ok = not bit_equal(*found)
     said = (
         "the run that the released score speaks for is taken"
         if ok
@@ -204,7 +229,7 @@ def _chosen(score: str, flow: Flow, spec: DataSpec, seed: int, count: int = 3) -
 def _hidden(verb: str, flow: Flow, made: Made, spec: DataSpec, seed: int, counts: tuple[int, ...]) -> Finding:
     """The number of hidden runs does not show, where all of them have the same answers."""
     one, two = (_left(flow, made, spec, seed, count, alike_runs=True) for count in counts)
-    differing = [w for w in one.keys() | two.keys() if w not in HIDDEN and not alike(one.get(w), two.get(w))]
+    differing = [w for w in one.keys() | two.keys() if w not in HIDDEN and not bit_equal(one.get(w), two.get(w))]
     said = f"with {counts[1]} hidden runs in place of {counts[0]} this differs: {', '.join(sorted(differing))}"
     return Finding(f"{verb}: hidden runs", 0, not differing, said if differing else "their number does not show")
 
@@ -220,7 +245,7 @@ def _left(flow: Flow, made: Made, spec: DataSpec, seed: int, count: int, alike_r
         except Exception as error:
             left["error"] = f"{type(error).__name__}: {error}".replace(folder, "")
         left["progress"] = run.progress.lines  # type: ignore[attr-defined]
-        left |= {"questions": [name for name, _ in _HEARD], "ledgers": len(_BOOKS)}
+        left |= {"questions": [name for name, _ in _HEARD], "odometers": len(_ODOMETERS)}
         left |= {f"file {p.relative_to(place)}": _content(p) for p in _written(place)}
     return left | {what: said.replace(folder, "") if isinstance(said, str) else said for what, said in heard.items()}
 
@@ -243,19 +268,19 @@ class Taped:
     """Behind a barrier: a real one that works for nothing, and answers that come from the tape alone."""
 
     def __init__(
-        self, names: np.ndarray, alike_runs: bool, data: Any, spec: DataSpec, ledger: Odometer, **how: Any
+        self, names: np.ndarray, alike_runs: bool, data: Any, spec: DataSpec, odometer: Odometer, **how: Any
     ) -> None:
         self.spec = spec
-        self.ledger = ledger
-        if not any(book is ledger for book in _BOOKS):
-            _BOOKS.append(ledger)
-        self._number = 0 if alike_runs else len(_BOOKS)
-        self._real = Inside(data, spec, ledger, **how | {"heard": self._hear})
+        self.odometer = odometer
+        if not any(one is odometer for one in _ODOMETERS):
+            _ODOMETERS.append(odometer)
+        self._number = 0 if alike_runs else len(_ODOMETERS)
+        self._real = Inside(data, spec, odometer, **how | {"heard": self._hear})
         units = self._real.sums.units  # other data than the made-up ones are known by their order
         self._real._lot = Told(names if units == len(names) else np.arange(units))
         self.noise = self._real.noise
         self.sums = self._real.sums
-        self.exact = []
+        self.exact: list[torch.Tensor] = []
         self.hold = self._real.hold
         self.train = self._real.train
 
@@ -265,60 +290,49 @@ class Taped:
     def release(self, name: str, query: Query, *public: Any) -> torch.Tensor:
         """As the real one does, but for the answer."""
         answer = self._real.release(name, query, *public)
-        crossing = self.ledger.plan.crossings[name]
-        random = np.random.default_rng([self._number, self.ledger.used[name], *name.encode()])
+        crossing = self.odometer.plan.crossings[name]
+        random = np.random.default_rng([self._number, self.odometer.used[name], *name.encode()])
         told = torch.from_numpy(random.normal(0.0, crossing.mechanism.std(crossing.bound), answer.shape)).to(answer)
         if name in _FAVOUR:
             told = told.abs() * (1 if self._number == _FAVOUR[name] else -1) * torch.tensor([1, -1]).to(told)
         told = torch.round(told / crossing.bound.grid) * crossing.bound.grid
-        self.ledger.answered(name, told)
+        self.odometer.answered(name, told)
         return told
 
 
 _HEARD: list[tuple[str, torch.Tensor]] = []  # exact sums of the last flow
-_BOOKS: list[Odometer] = []  # and the ledgers of its runs
+_ODOMETERS: list[Odometer] = []  # and the odometers of its runs
 _FAVOUR: dict[str, int] = {}  # the run that a score speaks for
 
 
 @contextmanager
 def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[None]:
     """Barriers answer from one tape; secret draws of a selection are fixed; nothing is audited or rehearsed again."""
-    from sfumato.api import passed
-
     names = made.units
 
-    def behind(data: Any, spec: DataSpec, ledger: Odometer, **how: Any) -> Taped:
-        return Taped(names, alike_runs, data, spec, ledger, **how)
+    def behind(data: Any, spec: DataSpec, odometer: Odometer, **how: Any) -> Taped:
+        return Taped(names, alike_runs, data, spec, odometer, **how)
 
-    nothing = {"return_value": None}
-    audited = {"return_value": passed("cpu")}
     _HEARD.clear()
-    _BOOKS.clear()
+    _ODOMETERS.clear()
     with ExitStack() as stack, tempfile.TemporaryDirectory() as runs:
-        for what, how in {
-            "sfumato.privacy.barrier.Inside": {"new": behind},
-            "sfumato.api.audit_first": audited,
-            "sfumato.flow.tune.audit_first": audited,
-            "sfumato.api.rehearsed": nothing,
-            "sfumato.classify.train.rehearsed": nothing,
-            "sfumato.flow.tune._rehearsed": nothing,
-            "sfumato.evaluate.publish._rehearsed": nothing,
-            "sfumato.run.run.Run.finished": nothing,
-            "sfumato.privacy.samplers.draw_count": {"return_value": count},
-            "sfumato.privacy.samplers.draw_index": {"return_value": 0},
+        stack.enter_context(patch("sfumato.privacy.barrier.Inside", behind))
+        for what, answer in {
+            "sfumato.flow.flow.audit_first": passed("cpu"),
+            "sfumato.flow.flow.rehearsed": None,
+            "sfumato.run.run.Run.finished": None,
+            "sfumato.flow.tune.draw_count": count,
+            "sfumato.flow.tune.draw_index": 0,
         }.items():
-            stack.enter_context(patch(what, **how))  # type: ignore[call-overload]
+            stack.enter_context(patch(what, return_value=answer))
         stack.enter_context(patch.dict(os.environ, {"SFUMATO_RUNS": runs}))
         yield
 
 
-def _asked(plan: Any, name: str, method: Any, seed: int) -> list[Finding]:
+def _asked(plan: Plan, seed: int) -> list[Finding]:
     """The question by which a run of a selection is judged, like any other question of a method."""
-    from sfumato.audit.check import questioned
-    from sfumato.flow.tune import _score
-
     images = made_up(replace(plan.data, unit=Unit.RECORD), np.random.default_rng(seed + 2), JUDGED)
-    return questioned(name, _score(Images(images.images, images.labels, plan.data.classes)), plan, seed)
+    return questioned(SCORE, score(Images(images.images, images.labels, plan.data.classes)), plan, seed)
 
 
 def _crossed(plan: Any, name: str, flow: Flow, seed: int) -> list[Finding]:
@@ -335,7 +349,7 @@ def _crossed(plan: Any, name: str, flow: Flow, seed: int) -> list[Finding]:
         moved = max(gaps, default=0.0)
         declared = plan.crossings[name].event(relation).sensitivity
         ok = len(usual) == len(again) == plan.crossings[name].times and moved <= declared * (1 + 1e-9)
-        ok = ok and all(book.plan.crossings[name] == plan.crossings[name] for book in _BOOKS)
+        ok = ok and all(odometer.plan.crossings[name] == plan.crossings[name] for odometer in _ODOMETERS)
         said = f"one unit {kind} moved {len(again)} sums by up to {moved:.4g}; declared {declared:.4g}, once"
         found.append(Finding(f"{name}: sums along a run", 0, ok, said))
     return found

@@ -18,11 +18,11 @@ from unittest.mock import patch
 import numpy as np
 
 from sfumato.accounting.budget import Budget, Relation
-from sfumato.audit.checks.bit_equality import alike, difference, kinds, same_gradient
-from sfumato.audit.checks.forced import device_noise, paths
+from sfumato.audit.checks.bit_equality import bit_equal, difference, kinds, same_gradient
+from sfumato.audit.checks.forbidden_imports import forbidden_imports
+from sfumato.audit.checks.forced_paths import device_noise, paths
 from sfumato.audit.checks.inclusion import across, singly
-from sfumato.audit.checks.roads import roads
-from sfumato.audit.checks.run_checks import examine
+from sfumato.audit.checks.run_checks import run_checks
 from sfumato.audit.checks.sizes import at_work, shrunk
 from sfumato.audit.games import step
 from sfumato.audit.games.games import games, ways
@@ -72,15 +72,16 @@ def check(
     name = getattr(method, "name", type(method).__name__)
     device = pick_device(device)
     try:
-        found = plan or method.plan(spec, budget)
+        charged = plan or method.plan(spec, budget)
     except Exception as error:
         row = Finding("plan", 0, False, f"no plan from the public spec alone: {_short(error)}")
         return Report(name, (row,), device=device)
     small = method.small() if hasattr(method, "small") else method
-    watched = Watching(small, found, np.random.default_rng(seed), seed, public, device)
-    rows = [_within(found, budget), _signature(small), roads(small), shrunk(method, small), *watched.rows(level)]
-    rows.append(at_work(method, found, watched.seen, elsewhere=plan is None))
-    played, lost = games(found, watched.seen, watched.random, level, draws, runs)
+    recorded = RecordedRuns(small, charged, np.random.default_rng(seed), seed, public, device)
+    rows = [_within(charged, budget), _signature(small), forbidden_imports(small), shrunk(method, small)]
+    rows += recorded.rows(level)
+    rows.append(at_work(method, charged, recorded.seen, elsewhere=plan is None))
+    played, lost = games(charged, recorded.seen, recorded.random, level, draws, runs)
     rows += [Finding(n, _level(n), g.ok, g.said(budget.delta)) for n, g in played]
     rows += [Finding(n, _level(n), False, f"the game could not be played: {_short(error)}") for n, error in lost]
     return Report(name, tuple(rows), tuple(played), device)
@@ -90,8 +91,8 @@ def _level(game: str) -> int:
     return 2 if game == "whole plan" else 1
 
 
-class Watching:
-    """A method that learns against a watched barrier, again and again, and what shows."""
+class RecordedRuns:
+    """A method that learns against a recording barrier, again and again, and what shows."""
 
     def __init__(self, method: Any, plan: Plan, random: Random, seed: int, public: Any, device: str) -> None:
         self.method = method
@@ -169,7 +170,7 @@ def _signature(method: Any) -> Finding:
 def _learned(seen: Seen) -> Finding:
     if seen.error is not None:
         return Finding("learns", 0, False, f"learning ended with {_short(seen.error)}")
-    return Finding("learns", 0, True, f"{len(seen.barrier.asked)} crossings watched")
+    return Finding("learns", 0, True, f"{len(seen.barrier.asked)} crossings recorded")
 
 
 def _draws(seen: Seen) -> Finding:
@@ -179,43 +180,43 @@ def _draws(seen: Seen) -> Finding:
 
 
 def _used(seen: Seen, plan: Plan) -> Finding:
-    idle = [name for name in plan.crossings if not seen.barrier.ledger.used[name]]
+    idle = [name for name in plan.crossings if not seen.barrier.odometer.used[name]]
     said = f"planned but never used: {', '.join(idle)}" if idle else "every planned crossing was used"
     return Finding("crossings", 0, not idle, said)
 
 
-def _blind(watched: Watching) -> Finding:
-    blind = watched.learn(None)
-    other = _short(blind.error) if blind.error else difference(blind, watched.seen)
+def _blind(recorded: RecordedRuns) -> Finding:
+    blind = recorded.learn(None)
+    other = _short(blind.error) if blind.error else difference(blind, recorded.seen)
     said = f"without data, but with the same answers, another thing comes out: {other}"
     return Finding("blind barrier", 0, other is None, said if other else "without data it does the same")
 
 
-def _paired(watched: Watching, seen: Seen | None = None) -> list[Finding]:
+def _paired(recorded: RecordedRuns, seen: Seen | None = None) -> list[Finding]:
     """Neighbours along a whole run, under one tape: all that leaves, and the sums behind the answers."""
-    found = []
-    plan = watched.plan
-    seen = seen or watched.seen
-    for kind, relation, other in neighbours(watched.made, plan.data, watched.seed):
-        again = watched.learn(other)
+    found: list[Finding] = []
+    plan = recorded.plan
+    seen = seen or recorded.seen
+    for kind, relation, other in neighbours(recorded.made, plan.data, recorded.seed):
+        again = recorded.learn(other)
         where = _short(again.error) if again.error else difference(again, seen)
         if where is not None:
             said = f"with one unit {kind}, under the same tape of answers, this differs: {where}"
             return [*found, Finding("fixed tape", 0, False, said)]
         found.append(_sums(plan, seen, again, kind, relation))
     # Not only neighbours: once the answers are fixed, any two sets look the same.
-    where = difference(watched.learn(far(watched.made)), seen)
+    where = difference(recorded.learn(far(recorded.made)), seen)
     said = f"with all records white and of one class, under the same tape of answers, this differs: {where}"
     return [Finding("fixed tape", 0, where is None, said if where else "all sets look the same under one tape"), *found]
 
 
-def _longer(watched: Watching) -> list[Finding]:
+def _longer(recorded: RecordedRuns) -> list[Finding]:
     """Neighbours once more over many steps: some mistakes wait."""
     with (
         patch("sfumato.audit.recording.recording_barrier.STEPS", LONG),
         patch("sfumato.audit.recording.recording_barrier.USES", LONG),
     ):
-        found = _paired(watched, watched.learn(watched.made))
+        found = _paired(recorded, recorded.learn(recorded.made))
     return [replace(f, check=f"{f.check}, {LONG} steps", level=1) for f in found]
 
 
@@ -248,16 +249,16 @@ def _sums(plan: Plan, seen: Seen, again: Seen, kind: str, relation: Relation) ->
 def _kept(seen: Seen) -> Finding:
     """What a run keeps is what the barrier returned, and nothing else."""
     kept = seen.left.get("kept", {})
-    others = [n for n, v in kept.items() if not any(alike(v.double().cpu(), a.cpu()) for a in seen.barrier.answers)]
+    others = [n for n, v in kept.items() if not any(bit_equal(v.double().cpu(), a.cpu()) for a in seen.barrier.answers)]
     said = f"kept, but not as the barrier returned it: {', '.join(others)}"
     return Finding("kept values", 0, not others, said if others else f"{len(kept)} values are kept, all released")
 
 
-def _one_too_many(watched: Watching) -> Finding:
-    plan = watched.plan
+def _one_too_many(recorded: RecordedRuns) -> Finding:
+    plan = recorded.plan
     for name, crossing in plan.crossings.items():
         used = replace(plan, crossings={**plan.crossings, name: replace(crossing, times=0)})
-        seen = watched.learn(watched.made, used)
+        seen = recorded.learn(recorded.made, used)
         if not isinstance(seen.error, OverBudget):
             return Finding("one too many", 0, False, f"a use of '{name}' beyond the plan was not refused")
     return Finding("one too many", 0, True, "a use beyond the plan is refused")
@@ -281,7 +282,7 @@ def _each(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
         if asked.name in done and same_gradient(asked, done[asked.name]):
             continue
         try:
-            found = [f for s in _subjects(asked, plan, asked.name in done) for f in examine(s, seed=seed)]
+            found = [f for s in _subjects(asked, plan, asked.name in done) for f in run_checks(s, seed=seed)]
         except Exception as error:
             found = [Finding("query", 0, False, f"the query failed on made-up records: {_short(error)}")]
         done[asked.name] = asked
@@ -292,5 +293,5 @@ def _each(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
 def questioned(name: str, query: Any, plan: Plan, seed: int) -> list[Finding]:
     """Level 0 of one question that is put outside of a method's learning."""
     asked = Asked(name, query, ())
-    found = [f for s in _subjects(asked, plan, again=False) for f in examine(s, seed=seed)]
+    found = [f for s in _subjects(asked, plan, again=False) for f in run_checks(s, seed=seed)]
     return [replace(f, check=f"{name}: {f.check}") for f in found]

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from sfumato.accounting import gaussian
-from sfumato.audit.games.onerun import audit, epsilon_lower, guess, p_value
+from sfumato.audit.games.one_run import audit, epsilon_lower, guess, p_value
 
 
 def test_without_delta_it_is_a_binomial_tail():

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from sfumato.data.faces import decoded, keyed
 from sfumato.data.folder import find_images
-from sfumato.data.papers import decoded, keyed
 from sfumato.data.source import Options, Source, code_labels, pick_split, show
 from sfumato.errors import InputError
 
@@ -79,8 +79,8 @@ def _chosen(files: list[str], classes: dict[str, str], shares: dict[str, float])
     A threshold and not the lowest hashes of a class: a rank would let another image in where one is taken out, so
     that one record could change the set by two.
     """
-    found = ((file, classes.get(category(file.split("/")[:-1]))) for file in files)
-    return [(file, name) for file, name in found if name is not None and keyed(file) < shares[name] * 2**64]
+    classified = ((file, classes.get(category(file.split("/")[:-1]))) for file in files)
+    return [(file, name) for file, name in classified if name is not None and keyed(file) < shares[name] * 2**64]
 
 
 def _base(root: Path, split: str) -> Path:

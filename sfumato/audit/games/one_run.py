@@ -40,14 +40,16 @@ def epsilon_lower(canaries: int, guesses: int, right: int, delta: float, signifi
     return low
 
 
-def guess(scores: NDArray, included: NDArray, guesses: int) -> int:
+def guess(scores: NDArray[np.float64], included: NDArray[np.bool_], guesses: int) -> int:
     """Right guesses when the highest scores are called members and the lowest ones non-members."""
     order = np.argsort(scores)
     half = guesses // 2
     return int(included[order[len(order) - half :]].sum() + (~included[order[: guesses - half]]).sum())
 
 
-def audit(scores: NDArray, included: NDArray, delta: float, significance: float = 0.05) -> tuple[float, int, int]:
+def audit(
+    scores: NDArray[np.float64], included: NDArray[np.bool_], delta: float, significance: float = 0.05
+) -> tuple[float, int, int]:
     """(eps_lo, guesses, right): the best of a few numbers of guesses, by Bonferroni.
 
     In systems with parts (voting), take one canary a part: canaries that share a part are not independent.

@@ -17,7 +17,7 @@ import torch
 
 from sfumato.accounting.budget import Relation
 from sfumato.audit.checks import level0, noise_checks
-from sfumato.audit.checks.bit_equality import alike
+from sfumato.audit.checks.bit_equality import bit_equal
 from sfumato.audit.recording.crossings import claims
 from sfumato.audit.recording.parts import votes_subject
 from sfumato.audit.recording.recording_barrier import CHANGED, Seen, opened, without_unit
@@ -93,25 +93,26 @@ class _Two:
         sums, name, query, units, public = self._last
         rest = self._rest
         self._rest = None
-        return value + sums.total(name, query, rest, units, public)
+        others: torch.Tensor = sums.total(name, query, rest, units, public)
+        return value + others
 
     def same(self, value: torch.Tensor) -> torch.Tensor:
         """The first rank's."""
         return value
 
 
-def paths(watched: Any, sums: Any) -> list[Finding]:
+def paths(recorded: Any, sums: Any) -> list[Finding]:
     """A method by the forced ways, on the records and without one of them; `sums` compares two runs."""
-    plan = watched.plan
+    plan = recorded.plan
     with forced():
-        one = watched.learn(watched.made)
-        two = watched.learn(without_unit(watched.made, CHANGED))
+        one = recorded.learn(recorded.made)
+        two = recorded.learn(without_unit(recorded.made, CHANGED))
     for run in (one, two):
         if run.error is not None:
             said = f"it ended with {type(run.error).__name__}: {run.error}"[:300]
             return [Finding("forced paths", 0, False, said)]
     found = [replace(sums(plan, one, two, "removed", Relation.ADD_REMOVE), check="forced paths")]
-    return [*found, *_teachers(plan, one, watched.seed), _agree(plan, watched.seen, one)]
+    return [*found, *_teachers(plan, one, recorded.seed), _agree(plan, recorded.seen, one)]
 
 
 def _teachers(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
@@ -127,7 +128,7 @@ def _agree(plan: Plan, seen: Seen, other: Seen) -> Finding:
     """Sums by the usual ways and by the forced ones; held parts begin elsewhere in other blocks."""
     furthest = 0.0
     for one, two in zip(seen.barrier.asked, other.barrier.asked, strict=False):
-        if (one.name, one.use) != (two.name, two.use) or not alike(one.public, two.public):
+        if (one.name, one.use) != (two.name, two.use) or not bit_equal(one.public, two.public):
             break  # from here on the shorter run is another one, or what is public has rounded otherwise
         if isinstance(one.query, PartitionSum) or one.exact is None or two.exact is None:
             continue

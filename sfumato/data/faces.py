@@ -1,4 +1,4 @@
-"""Sets of the papers, put together from a user's own copy: CelebA and FFHQ. They show people, so they are private."""
+"""Faces as the papers use them, from a user's own copy: CelebA and FFHQ. They show people, so they are private."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def open_ffhq_gender(path: Path, options: Options) -> Source:
     if metadata is None:
         raise InputError(f"{show(path)} has no metadata file; add metadata.csv with file_name and gender.")
     files = find_images(path, path)
-    found = read_metadata(metadata, replace(options, label=options.label or "gender"))
-    rows = match_rows(found, files, metadata, "", ())
+    metadata_rows = read_metadata(metadata, replace(options, label=options.label or "gender"))
+    rows = match_rows(metadata_rows, files, metadata, "", ())
     chosen = [
         (name, row)
         for name, row in zip(files, rows, strict=True)

@@ -21,7 +21,7 @@ from sfumato.networks import ConvGenerator
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, crossing
 from sfumato.privacy.samplers import Poisson
-from tests.audit_work import watched_work
+from tests.audit_work import recorded_work
 
 PIXELS = 64
 PRIORS = [LabelPrior("uniform"), LabelPrior("private", fraction=0.3)]
@@ -165,7 +165,7 @@ def test_persons_are_the_unit_that_is_changed():
 
 def test_level0_is_small_for_real_shapes(monkeypatch):
     method, spec = find(names()[0])(), DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
-    units, crossings = watched_work(monkeypatch, method, spec, Budget(1.0))
+    units, crossings = recorded_work(monkeypatch, method, spec, Budget(1.0))
     assert 1 <= units <= 200 and 1 <= crossings <= 100  # whatever the number of records
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sfumato.data import load, places
+from sfumato.data import load, places365
 from sfumato.data.private import records
 from sfumato.types import Unit
 from tests.made_up import expects
@@ -142,7 +142,7 @@ def test_places(tmp_path, monkeypatch, train, names):
             put(root / train / name / f"{number}.png", level)
         put(root / "val" / name / "v.png", level)
     (root / "hierarchy.csv").write_text(HIERARCHY)
-    monkeypatch.setattr(places, "PUBLISHED", {"train": 5, "test": 1})
+    monkeypatch.setattr(places365, "PUBLISHED", {"train": 5, "test": 1})
     box = load(f"places365-3:{root}")
     assert box.spec.classes == ("indoor", "outdoor-man-made", "outdoor-natural") and not box.spec.public
     assert np.bincount(records(box).labels).tolist() == [5, 5, 5]
@@ -161,8 +161,8 @@ def test_one_image_of_places_does_not_let_another_in(tmp_path, monkeypatch):
     for number in range(40):
         put(root / "train" / "airfield" / f"{number}.png", number)
     (root / "hierarchy.csv").write_text(HIERARCHY)
-    monkeypatch.setattr(places, "EACH", 20)
-    monkeypatch.setattr(places, "PUBLISHED", {"train": 40, "test": 1})
+    monkeypatch.setattr(places365, "EACH", 20)
+    monkeypatch.setattr(places365, "PUBLISHED", {"train": 40, "test": 1})
     kept = set(levels(load(f"places365-3:{root}")))
     assert 5 < len(kept) < 35
     for number in range(40):
@@ -174,12 +174,12 @@ def test_one_image_of_places_does_not_let_another_in(tmp_path, monkeypatch):
 
 def test_the_share_of_places_that_is_kept_is_public():
     """From the published sizes and the table of categories: about 40,000 of a class of the whole set."""
-    classes = {f"{name}-{number}": name for name in places.HEADINGS.values() for number in range(100)}
-    shares = places.shares(classes, "train")
+    classes = {f"{name}-{number}": name for name in places365.HEADINGS.values() for number in range(100)}
+    shares = places365.shares(classes, "train")
     assert {name: share * 100 * 1_803_460 / 365 for name, share in shares.items()} == pytest.approx(
-        dict.fromkeys(places.HEADINGS.values(), 40_000)
+        dict.fromkeys(places365.HEADINGS.values(), 40_000)
     )
-    assert set(places.shares(classes, "test").values()) == {1.0}  # 100 a category: all of them
+    assert set(places365.shares(classes, "test").values()) == {1.0}  # 100 a category: all of them
 
 
 def test_places_without_its_table(tmp_path):

@@ -17,8 +17,9 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -26,24 +27,35 @@ from torch import Tensor, nn
 
 from sfumato import __version__
 from sfumato.accounting.budget import Budget
+from sfumato.accounting.calibrate import noise_within
 from sfumato.evaluate import stacked
 from sfumato.evaluate.networks import judge
 from sfumato.evaluate.place import check_place
 from sfumato.evaluate.real import class_numbers, matched, open_test
+from sfumato.flow.flow import Audited, Others, Reserved, Task, carry_out
+from sfumato.flow.make import make_budget
+from sfumato.flow.rehearsal import Stage, trying
+from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import BoundedSum, IntegerBound
-from sfumato.privacy.plan import Plan, crossing, within
+from sfumato.privacy.plan import Crossing, Plan, crossing, events_of
+from sfumato.release import Release, ensure_free, make_statement, to_markdown
+from sfumato.release.files import schema
+from sfumato.release.files.bundle import appearing
+from sfumato.release.files.content import text_problem
+from sfumato.release.files.gate import json_rule, rule
 from sfumato.run.progress import Silent
+from sfumato.run.run import Run
 from sfumato.types import DataSpec, Images
-
-if TYPE_CHECKING:
-    from sfumato.data.private import PrivateImages
-    from sfumato.release import Release
 
 METHOD = "publish-accuracy"
 CROSSING = "accuracy"
 FORMAT = "sfumato-accuracy/1"
 VOTE = IntegerBound(1, low=0)
-Finish = Callable[[Tensor, dict[str, Any]], dict[str, Any]]  # what is said of two counts under a statement
+RULES = (
+    json_rule("accuracy.json", schema.ACCURACY),
+    json_rule("privacy.json", schema.STATEMENT),
+    rule(r"PRIVACY\.md", text_problem),
+)
 
 
 def publish_accuracy(
@@ -69,35 +81,30 @@ def publish_accuracy(
     The folder, RELEASE-accuracy unless `out` names another, holds accuracy.json, privacy.json and PRIVACY.md. The
     release itself is not touched, and no number without noise is shown or kept.
     """
-    from sfumato import api
-    from sfumato.release import Release, ensure_free
-    from sfumato.run.run import pick_device
-
-    device = pick_device(device)
-    progress = progress or Silent()
+    run = Run(device=device)
     place = ensure_free(check_place(release_folder, out, "accuracy"))
     release = Release.load(release_folder)
     with open_test(data, release.images, test=test, test_split=test_split, label=label, person=person) as box:
-        budget = api.make_budget(epsilon, delta, relation, str(box.spec.unit))
-        plan = _plan(box.spec, budget, release_folder, seed)
+        budget = make_budget(epsilon, delta, relation, str(box.spec.unit))
+        plan = plan_accuracy(box.spec, budget, release_folder, seed)
         numbers = class_numbers(box.spec, release.images)
         matched(np.empty((0, *box.spec.shape), np.uint8), release.images, box.spec)
-        net = _train(release.images, seed, device, recipe, progress)
-        query = _query(net, numbers, release.images)
-        found = _cross(
-            box, plan, query, device, ledger, place, lambda counts, statement: _found(counts, plan, statement, release)
-        )
-    return found | {"out": str(place)}
+        net = _train(release.images, seed, run.device, recipe, progress or Silent())
+        task = Publication(plan, _query(net, numbers, release.images), release.statement, place)
+        accuracy = carry_out(task, box, run, ledger=ledger)
+    return accuracy.facts | {"out": str(place)}
 
 
-def _plan(spec: DataSpec, budget: Budget, folder: str | Path, seed: int) -> Plan:
+def plan_accuracy(spec: DataSpec, budget: Budget, folder: str | Path, seed: int) -> Plan:
+    """Two counts, once, with the least noise that the budget allows."""
+
+    def crossings(z: float) -> dict[str, Crossing]:
+        return {CROSSING: crossing(VOTE, z)}
+
+    z = noise_within(lambda z: events_of(crossings(z), budget.relation), budget.epsilon, budget.delta)
     settings = {"classifier": "cnn", "seed": seed, "release": Path(folder).resolve().name}
-    return within(
-        budget,
-        lambda noise: Plan(
-            METHOD, settings, spec, budget, {CROSSING: crossing(VOTE, noise)}, labels={"kind": "none", "weights": None}
-        ),
-    )
+    plan = Plan(METHOD, settings, spec, budget, crossings(z), labels={"kind": "none", "weights": None})
+    return replace(plan, warnings=plan.large_delta())
 
 
 def _train(images: Images, seed: int, device: str, recipe: Any, progress: Silent) -> nn.Module:
@@ -131,66 +138,66 @@ def _query(net: nn.Module, numbers: np.ndarray, like: Images) -> BoundedSum:
     return BoundedSum(votes, VOTE, (2,))
 
 
-def _cross(
-    box: PrivateImages,
-    plan: Plan,
-    query: BoundedSum,
-    device: str,
-    ledger: str | Path | None,
-    place: Path,
-    finish: Finish,
-) -> dict[str, Any]:
-    """Reserve, cross once, write, commit, as every run does; but so short a run cannot be resumed."""
-    from sfumato.ledger.job import Job
-    from sfumato.ledger.reservation import charged, costly
-    from sfumato.privacy.barrier import Barrier
-    from sfumato.privacy.odometer import Odometer
+@dataclass(frozen=True)
+class Counts:
+    """Two noisy counts, guessed wrong and right, and the barrier that they came through."""
 
-    if costly(box.spec, ledger):
-        _rehearsed(plan, query, device, finish)
-    job = Job.create({}, str(ledger) if ledger else None)
-    try:
-        with charged(plan, box, job, ledger, resumable=False) as charge:
-            barrier = Barrier(box, box.spec, Odometer(plan, charge.begin), device=device)
-            counts = barrier.release(CROSSING, query)  # the barrier
-            charge.check()
-            statement = _statement(plan, barrier.noise.source, charge.others())
-            found = _write(place, finish(counts.cpu(), statement), statement)
-            charge.finish()
-            return found
-    finally:
-        job.discard()
+    values: Tensor
+    barrier: Barrier
 
 
-def _rehearsed(plan: Plan, query: BoundedSum, device: str, finish: Finish) -> None:
-    """Ask the same question of made-up records, and write what comes of it somewhere else, before it costs."""
-    from sfumato.flow.rehearsal import Stage, elsewhere, trying
-    from sfumato.run.run import Run
+@dataclass(frozen=True)
+class Accuracy:
+    """What is published of them; with its privacy statement."""
 
-    run = Run(device=device)
-    with trying(plan, device, run.microbatch), elsewhere() as folder:
-        stage = Stage(plan, run)
-        counts = stage.release(CROSSING, query)
-        statement = _statement(plan, stage.noise.source, None)
-        _write(folder, finish(counts.cpu(), statement), statement)
+    facts: dict[str, Any]
+    statement: dict[str, Any]
 
 
-def _statement(plan: Plan, source: str, others: dict[str, Any] | None) -> dict[str, Any]:
-    from sfumato.release import make_statement
+@dataclass(frozen=True)
+class Publication(Task[Counts, Accuracy]):
+    """One question to a test set, of the release with this statement; so short a run cannot be resumed."""
 
-    return make_statement(
-        plan.to_json(),
-        released=["two noisy counts of test images, guessed wrong and right"],
-        account=others,
-        noise={"source": source, "sampler": "exact discrete Gaussian"},
-        public_data=None,
-        audit=None,
-        tuning="not charged: the classifier has one fixed schedule; no other was tried on the private data",
-        version=__version__,
-    )
+    plan: Plan
+    query: BoundedSum
+    release: dict[str, Any]
+    out: Path | None
+
+    verb: ClassVar[str] = METHOD
+
+    def rehearse(self, run: Run, complete: Callable[[Counts], None]) -> None:
+        """Ask the same question of made-up records."""
+        with trying(self.plan, run.device, run.microbatch):
+            stage = Stage(self.plan, run)
+            complete(Counts(stage.release(CROSSING, self.query).cpu(), stage.barrier))
+
+    def learn(self, reserved: Reserved) -> Counts:
+        """Ask it."""
+        barrier, run = reserved.start(self.plan)
+        counts = barrier.release(CROSSING, self.query)  # the barrier
+        run.finished()
+        return Counts(counts.cpu(), barrier)
+
+    def state(self, learned: Counts, others: Others, audited: Audited) -> Accuracy:
+        """The accuracy with its interval."""
+        statement = make_statement(
+            self.plan.to_json(),
+            released=["two noisy counts of test images, guessed wrong and right"],
+            account=others,
+            noise={"source": learned.barrier.noise.source, "sampler": "exact discrete Gaussian"},
+            public_data=None,
+            audit=audited,
+            tuning="not charged: the classifier has one fixed schedule; no other was tried on the private data",
+            version=__version__,
+        )
+        return Accuracy(_facts(learned.values, self.plan, statement, self.release), statement)
+
+    def save(self, made: Accuracy, place: Path) -> None:
+        """Through an export gate with a list of its own; the folder appears whole or not at all."""
+        write(place, made)
 
 
-def _found(counts: Tensor, plan: Plan, statement: dict[str, Any], release: Release) -> dict[str, Any]:
+def _facts(counts: Tensor, plan: Plan, statement: dict[str, Any], release: dict[str, Any]) -> dict[str, Any]:
     wrong, right = (float(x) for x in counts)
     sigma = plan.crossings[CROSSING].mechanism.std(VOTE)
     spec = plan.data
@@ -215,7 +222,7 @@ def _found(counts: Tensor, plan: Plan, statement: dict[str, Any], release: Relea
         "test_units": spec.records,
         "unit": str(spec.unit),
         "guarantee": statement["guarantee"]["summary"],
-        "release": {"method": release.statement["reproducibility"]["method"], "statement": _hash(release.statement)},
+        "release": {"method": release["reproducibility"]["method"], "statement": _hash(release)},
     }
 
 
@@ -224,21 +231,9 @@ def _hash(statement: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(statement, sort_keys=True).encode()).hexdigest()
 
 
-def _write(place: Path, found: dict[str, Any], statement: dict[str, Any]) -> dict[str, Any]:
-    """Through an export gate with a list of its own; the folder appears whole or not at all."""
-    from sfumato.release import to_markdown
-    from sfumato.release.files import schema
-    from sfumato.release.files.bundle import appearing
-    from sfumato.release.files.content import text_problem
-    from sfumato.release.files.gate import json_rule, rule
-
-    rules = (
-        json_rule("accuracy.json", schema.ACCURACY),
-        json_rule("privacy.json", schema.STATEMENT),
-        rule(r"PRIVACY\.md", text_problem),
-    )
-    with appearing(place, rules) as gate:
-        gate.json("privacy.json", statement)
-        gate.write("PRIVACY.md", to_markdown(statement))
-        gate.json("accuracy.json", found)
-    return found
+def write(place: Path, accuracy: Accuracy) -> None:
+    """The three files."""
+    with appearing(place, RULES) as gate:
+        gate.json("privacy.json", accuracy.statement)
+        gate.write("PRIVACY.md", to_markdown(accuracy.statement))
+        gate.json("accuracy.json", accuracy.facts)

@@ -50,12 +50,12 @@ def load(
     declared = _declared(private_count, records)
     options = _options(split, label, person)
     try:
-        found = find_source(source, options)
-        inside = fill(found, size=size, grey=bool(grey), declared=declared, progress=progress)
+        opened = find_source(source, options)
+        inside = fill(opened, size=size, grey=bool(grey), declared=declared, progress=progress)
     except OSError as error:
         reason = show(error.strerror or error)
         raise InputError(f"Cannot read {_name(source)} ({reason}); check the path and its permissions.") from error
-    return box(found, inside, declared)
+    return box(opened, inside, declared)
 
 
 def find_source(source: object, options: Options) -> Source:
@@ -123,10 +123,15 @@ def _from_file(path: Path, options: Options) -> Source:
 
 
 def _options(split: object, label: object, person: object) -> Options:
-    for name, value in (("split", split), ("label", label), ("person", person)):
-        if not (isinstance(value, str) and value) and not (value is None and name != "split"):
-            raise InputError(f"Expected {name} as a name, found {name}={value!r}.")
-    return Options(str(split), label, person)  # type: ignore[arg-type]
+    if split is None:
+        raise InputError(f"Expected split as a name, found split={split!r}.")
+    return Options(_named("split", split) or "", _named("label", label), _named("person", person))
+
+
+def _named(option: str, value: object) -> str | None:
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise InputError(f"Expected {option} as a name, found {option}={value!r}.")
 
 
 def _declared(private_count: bool, records: int | None) -> int | None:

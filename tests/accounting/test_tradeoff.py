@@ -10,7 +10,7 @@ from scipy.stats import binom
 from sfumato.accounting import accountant, gaussian
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.events import Event
-from sfumato.audit.games.bounds import (
+from sfumato.accounting.tradeoff import (
     Curve,
     Errors,
     count,

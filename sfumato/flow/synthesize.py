@@ -1,0 +1,150 @@
+"""Synthetic images and their generator, from private ones: what `sfumato synthesize` plans, learns and writes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sfumato import __version__
+from sfumato.data.public import PublicImages
+from sfumato.flow.flow import Audited, Others, Reserved, Resumable
+from sfumato.flow.make import Learner, check_out
+from sfumato.flow.rehearsal import IMAGES, Stage, rehearse
+from sfumato.methods import Method
+from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.plan import Plan
+from sfumato.release import Public, Release, make_statement
+from sfumato.release.files.sign import read_key
+from sfumato.run.run import Run
+from sfumato.types import Images
+
+DEFAULTS = "tuned on public data: these are the defaults of the software, and no private data had a part in them"
+CHOSEN = "not charged: settings were chosen by the user; the software tried no other on the private data"
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A generator, images of it, and what the statement and the release say of how it was learned."""
+
+    method: Method
+    plan: Plan
+    generator: Any
+    images: Images
+    barrier: Barrier  # that it was learned through
+    kept: Mapping[str, Any]
+    preview: Any = None
+
+    @classmethod
+    def by(cls, run: Run, method: Method, plan: Plan, generator: Any, images: Images, barrier: Barrier) -> Learned:
+        """With what the run kept on the way."""
+        return cls(method, plan, generator, images, barrier, run.kept | run.made, run.pictures.get("preview"))
+
+
+@dataclass(frozen=True)
+class Synthesis(Resumable[Learned, Release]):
+    """A method with its plan, and how its release is to be written."""
+
+    method: Method
+    plan: Plan
+    public: PublicImages | None = None
+    count: int = 10_000
+    out: Path | None = None
+    format: str = "png"
+    command: str | None = None
+    key: str | Path | None = None
+    signer: str | None = None
+
+    verb: ClassVar[str] = "synthesize"
+
+    def check(self) -> None:
+        """Refuse a place, a format or a key with which nothing could be written."""
+        check_out(self.out, self.count, self.format)
+        if self.key is not None:
+            read_key(self.key)
+
+    def audits(self) -> Iterable[tuple[Learner, Plan, PublicImages | None]]:
+        """The method."""
+        return [(self.method, self.plan, self.public)]
+
+    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> None:
+        """With all that the method needs; it makes a few images."""
+
+        def after(stage: Stage, generator: Any, brief: Run) -> None:
+            images = generator.sample(IMAGES, seed=brief.seed)
+            complete(Learned.by(brief, self.method, self.plan, generator, images, stage.barrier))
+
+        rehearse(self.method, self.plan, run, self.public, after=after)
+
+    def learn(self, reserved: Reserved) -> Learned:
+        """Learn, and make the images."""
+        barrier, run = reserved.start(self.plan)
+        with run.interruptible():
+            generator = self.method.learn(barrier, run, self.public)
+            run.ranks.wait()
+            run.finished()
+            images = generator.sample(self.count, seed=run.seed)
+            run.check()
+        return Learned.by(run, self.method, self.plan, generator, images, barrier)
+
+    def state(self, learned: Learned, others: Others, audited: Audited) -> Release:
+        """The release."""
+        return released(learned, self.public, others, audited)
+
+    def save(self, made: Release, place: Path) -> None:
+        """As a folder that verifies."""
+        options = {"format": self.format, "command": self.command, "key": self.key, "signer": self.signer}
+        made.save(place, verified=True, **options)  # type: ignore[arg-type]
+
+    def digest(self, made: Release) -> str:
+        """SHA-256 of the generator."""
+        digest = hashlib.sha256(json.dumps(made.generator.config(), sort_keys=True).encode())
+        for name, tensor in sorted(made.generator.state_dict().items()):
+            digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def load(self, place: Path) -> Release | None:
+        """The release there."""
+        return Release.load(place) if (place / "privacy.json").is_file() else None
+
+
+def released(
+    learned: Learned, public: PublicImages | None, others: Others, audited: Audited, tuning: str | None = None
+) -> Release:
+    """Everything that may be published, as one object."""
+    statement = state(learned, public, others, audited, tuning)
+    # Values kept by a run are what the barrier released, under the names of their crossings.
+    measurement = {name: Public.after(value, name) for name, value in learned.kept.items()}
+    snapshots = learned.preview and learned.preview.snapshots()
+    return Release(learned.generator, learned.images, statement, measurement, snapshots)
+
+
+def state(
+    learned: Learned, public: PublicImages | None, others: Others, audited: Audited, tuning: str | None = None
+) -> dict[str, Any]:
+    """The privacy statement of a plan that was carried out."""
+    plan = learned.plan
+    noise = learned.barrier.noise
+    released = ["synthetic images", "generator weights", "sample grids on the way", "label shares"]
+    released += ["the noisy measurement"] * bool(learned.method.measured)
+    released += ["weights of the critic, made of released values"] * bool(plan.settings.get("keep_critic"))
+    kinds = {crossing.mechanism.kind for crossing in plan.crossings.values()}
+    samplers = {"gaussian": noise.sampler, "discrete-gaussian": "exact discrete Gaussian on whole numbers"}
+    return make_statement(
+        plan.to_json(),
+        released=released,
+        account=others,
+        noise={"source": noise.source, "sampler": "; ".join(samplers[kind] for kind in sorted(kinds))},
+        public_data=None if public is None else {"provenance": public.provenance, "records": len(public.images)},
+        tuning=tuning or tuning_of(learned.method, plan),
+        audit=audited,
+        version=__version__,
+    )
+
+
+def tuning_of(method: Learner, plan: Plan) -> str:
+    """Where settings come from that nobody chose by looking at the private data."""
+    return DEFAULTS if type(method)().settings() == dict(plan.settings) else CHOSEN
