@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: venv demo test test-all lint bench clean
+.PHONY: venv demo test test-all lint docs bench clean
 
 venv: .venv/.ready
 
@@ -27,9 +27,18 @@ test: lint
 test-all: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not gpu'
 
+# The site, in site/. What builds it is installed on the first use of this target, and by no other.
+docs: .venv/.docs-ready
+	$(BIN)/python -m docs.tables
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+.venv/.docs-ready: .venv/.ready
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
 bench: venv
 	$(BIN)/python -m benchmarks.bigdata
 	$(BIN)/python -m benchmarks.accounting
 
 clean:
-	rm -rf .venv demo build *.egg-info
+	rm -rf .venv demo build site *.egg-info

@@ -101,11 +101,11 @@ def budget_of(
         return shown(box, total, ledger)
 
 
-def methods() -> list[dict[str, Any]]:
-    """The methods, each with what it says of itself and its settings."""
+def methods(name: str | None = None) -> list[dict[str, Any]]:
+    """The methods, or the one of this name: what each says of itself, and its settings."""
     from sfumato.methods import find, names
 
-    return [describe_method(find(name)) for name in names()]
+    return [describe_method(find(each)) for each in (names() if name is None else [name])]
 
 
 def describe_method(cls: type[Method]) -> dict[str, Any]:
@@ -114,6 +114,7 @@ def describe_method(cls: type[Method]) -> dict[str, Any]:
     from sfumato.methods.settings import declared
 
     releasable, attacker = RELEASABLE[cls.site]
+    about = {name: {"range": s.range(), "unit": s.unit, "about": s.about} for name, s in declared(cls).items()}
     return {
         "name": cls.name,
         "site": cls.site.name,
@@ -128,8 +129,8 @@ def describe_method(cls: type[Method]) -> dict[str, Any]:
         "attacker_sees": attacker,
         "public_data": cls.public_data,
         "status": cls.status,
-        "settings": cls().settings(),
-        "about": {name: {"about": s.about, "range": s.range(), "unit": s.unit} for name, s in declared(cls).items()},
+        "deviations": list(cls.deviations),
+        "settings": {name: {"default": value, **about.get(name, {})} for name, value in cls().settings().items()},
     }
 
 

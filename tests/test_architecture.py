@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,119 @@ from sfumato.methods import Method, find, names
 
 ROOT = Path(sfumato.__file__).parent
 SOURCES = sorted(p for p in ROOT.rglob("*.py"))
+
+
+# What may import what: a folder, or a module beside them, imports what stands before it and nothing that stands after.
+ORDER = (
+    "errors",
+    "record_rng",
+    "accounting",
+    "types",
+    "data",
+    "privacy",
+    "ledger",
+    "run",
+    "networks",
+    "engine",
+    "methods",
+    "recipes",
+    "release",
+    "evaluate",
+    "audit",
+    "classify",
+    "flow",
+    "api",
+    "cli",
+)
+ENTRANCES = ("__init__.py", "__main__.py")  # of the package: they lead to everything, and nobody imports them back
+LAZY = 351  # imports inside functions, for a light start; at most as many as there are
+STATEMENTS = 30  # of a `learn`, counted through its nested functions
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def layers_imported(path: Path) -> Iterator[tuple[str, str]]:
+    """(layer, kind) of each import of ours: `top`, `lazy` (inside a function, or by a name in a string) or `hint`."""
+    source = path.read_text()
+    by_name = re.search(r"\b(import_module|patch)\(", source) is not None
+
+    def walk(node: ast.AST, kind: str) -> Iterator[tuple[str, str]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                yield from walk(child, "hint")
+                continue
+            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            inner = "lazy" if function and kind != "hint" else kind
+            yield from ((name.split(".")[1], inner) for name in _modules(child))
+            if by_name and isinstance(child, ast.Constant) and re.fullmatch(r"sfumato(\.\w+)+", str(child.value)):
+                yield child.value.split(".")[1], "lazy"
+            yield from walk(child, inner)
+
+    return ((name, kind) for name, kind in walk(ast.parse(source), "top") if name in ORDER)
+
+
+def _modules(node: ast.AST) -> list[str]:
+    """The modules of ours that a statement imports, written out."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names if alias.name.startswith("sfumato.")]
+    if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("sfumato"):
+        return []
+    return [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "sfumato" else [str(node.module)]
+
+
+def upward() -> dict[str, Counter[tuple[str, str]]]:
+    """Imports of what stands later in the order, by kind."""
+    against: dict[str, Counter[tuple[str, str]]] = {"top": Counter(), "lazy": Counter(), "hint": Counter()}
+    for path in SOURCES:
+        name = path.relative_to(ROOT).as_posix()
+        if name in ENTRANCES:
+            continue
+        for imported, kind in layers_imported(path):
+            if ORDER.index(imported) > ORDER.index(layer(path)):
+                against[kind][name, imported] += 1
+    return against
+
+
+def test_every_folder_has_its_place_in_the_order():
+    assert {layer(path) for path in SOURCES if path.name not in ENTRANCES or path.parent != ROOT} == set(ORDER)
+
+
+def test_folders_import_in_one_order_also_inside_functions_and_for_hints():
+    assert upward() == {"top": Counter(), "lazy": Counter(), "hint": Counter()}
+
+
+def test_imports_inside_functions_do_not_grow():
+    assert sum(kind == "lazy" for path in SOURCES for _, kind in layers_imported(path)) <= LAZY
+
+
+def learn_of(name: str) -> ast.FunctionDef:
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(find(name).learn))).body
+    assert isinstance(tree, ast.FunctionDef)
+    return tree
+
+
+def statements(function: ast.FunctionDef) -> int:
+    """Statements in a function, those of nested functions and blocks included; a docstring is none."""
+    inside = sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
+    return inside - (ast.get_docstring(function) is not None)
+
+
+def crosses(function: ast.FunctionDef) -> bool:
+    """Whether `barrier.release(...)` is written in it."""
+    calls = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
+    return any(ast.unparse(call) == "barrier.release" for call in calls)
+
+
+@pytest.mark.parametrize("name", names())
+def test_learn_is_an_algorithm_on_a_page(name):
+    assert statements(learn_of(name)) <= STATEMENTS
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_crossing_is_seen_where_a_method_learns(name):
+    assert crosses(learn_of(name))
 
 
 def imports(path: Path) -> set[str]:
@@ -69,7 +186,7 @@ def test_held_parts_are_opened_by_the_barrier_and_by_checkpoints_alone():
 def test_accounts_met_through_records_are_asked_for_by_the_custodian_s_verb_alone():
     """`Ledger.show` follows records from account to account; whatever leaves takes `Ledger.told`."""
     asking = [p.relative_to(ROOT).as_posix() for p in SOURCES if re.search(r"ledger\.show\(", p.read_text())]
-    assert sorted(asking) == ["ledger/reservation.py", "ledger/store.py"]  # for `budget_of`, and an example
+    assert sorted(asking) == ["ledger/reservation.py", "ledger/store.py"]  # `budget_of`, and an example
     assert (ROOT / "ledger/reservation.py").read_text().count("ledger.show(") == 1
 
 

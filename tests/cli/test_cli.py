@@ -167,7 +167,7 @@ def test_every_ending_has_its_status(error, status, capsys):
 
 
 def test_ctrl_c_in_any_verb_is_130(monkeypatch):
-    def interrupt():
+    def interrupt(name):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sfumato.api.methods", interrupt)

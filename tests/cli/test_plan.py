@@ -1,4 +1,4 @@
-"""`sfumato plan` and `sfumato methods`."""
+"""`sfumato plan`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ def planned(*argv: object) -> dict:
     status, out, err = call(*PLAN, *argv, "--json")
     assert (status, err) == (0, "")
     return json.loads(out)
-
-
-def test_methods():
-    status, out, _ = call("methods", "--json")
-    (merf,) = [row for row in json.loads(out) if row["name"] == "dp-merf"]
-    assert status == 0 and merf["site"] == "B1" and merf["settings"]["features"] == 2000
-    text = call("methods")[1]
-    assert "dp-merf" in text and "sound" in text and "features=2000" in text
 
 
 def test_plan_needs_no_files():
