@@ -15,7 +15,7 @@ from tests.one_release import MNIST, bright_and_dark
 
 def behind(method, box):
     odometer = Odometer(method.plan(box.spec, Budget(1.0)))
-    return Barrier(box, box.spec, odometer), Run(device="cpu", ledger=odometer)
+    return Barrier(box, box.spec, odometer), Run(device="cpu", odometer=odometer)
 
 
 def test_the_warning_names_how_much_longer_the_noise_is():

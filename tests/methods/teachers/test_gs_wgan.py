@@ -162,5 +162,5 @@ def test_gradients_point_towards_the_data(loss):
         barrier.train(critics, fakes, asked)
     found = barrier.release(GRADIENT, PartitionSum(critics, method.answers, method.bound, (64,), 8), fakes, asked)
     found = found.view(8, 8, 8)
-    assert found[asked == 1][..., :4].mean() > 0.5 and found[asked == 1][..., 4:].mean() < -0.5
-    assert found[asked == 0].mean() < -0.5
+    assert found[asked == 1][..., :4].mean() > 0.3 and found[asked == 1][..., 4:].mean() < -0.3
+    assert found[asked == 0].mean() < -0.3
