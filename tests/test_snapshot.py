@@ -69,7 +69,7 @@ def run_of(name: str) -> dict[str, object]:
     images = taped(method)[1]
     pixels, labels = arrays()
     seen = recording_barrier.learn(
-        method, planned(method), recording_barrier.Made(pixels[:, None], labels), tape=1, seed=3
+        method, planned(method), recording_barrier.MadeUp(pixels[:, None], labels), tape=1, seed=3
     )
     sums = [[asked.name, list(asked.exact.shape), float(asked.exact.double().norm())] for asked in seen.barrier.asked]
     return {"pixels": images.pixels[:3].reshape(-1).tolist(), "labels": images.labels.tolist(), "sums": sums}

@@ -142,10 +142,10 @@ def _answer(hear: Connection, say: Connection) -> None:
             say.send(f"it cannot be imported there ({type(error).__name__}: {error})"[:200])
             continue
         try:
-            found = _named(examine)(*given)
+            report = _named(examine)(*given)
         except Exception as error:
-            found = Report("audit", (Finding("audit", 0, False, f"{type(error).__name__}: {error}"[:300]),))
-        say.send(Report(found.title, found.rows))
+            report = Report("audit", (Finding("audit", 0, False, f"{type(error).__name__}: {error}"[:300]),))
+        say.send(Report(report.title, report.rows))
 
 
 if __name__ == "__main__":

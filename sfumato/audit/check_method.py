@@ -27,7 +27,17 @@ from sfumato.audit.checks.sizes import at_work, shrunk
 from sfumato.audit.games import step
 from sfumato.audit.games.games import games, ways
 from sfumato.audit.recording.parts import votes_subject
-from sfumato.audit.recording.recording_barrier import CHANGED, Asked, Made, Seen, coin, far, learn, made_up, neighbours
+from sfumato.audit.recording.recording_barrier import (
+    CHANGED,
+    Asked,
+    MadeUp,
+    Seen,
+    coin,
+    far,
+    learn,
+    made_up,
+    neighbours,
+)
 from sfumato.audit.recording.subject import Finding, Random, Subject
 from sfumato.audit.report import Report
 from sfumato.data.public import PublicImages
@@ -101,17 +111,17 @@ class RecordedRuns:
         self.seed = seed
         self._public = public
         self._device = device
-        self.made = made_up(plan.data, random)
+        self.records = made_up(plan.data, random)
         if device != "cpu":
-            self.learn(self.made)  # kernels that are built and tried when they are first used warn of it once
-        self.seen = self.learn(self.made)
+            self.learn(self.records)  # kernels that are built and tried when they are first used warn of it once
+        self.seen = self.learn(self.records)
         if public is None and isinstance(self.seen.error, ValueError | TypeError | AttributeError):
             self._public = _public_images(plan.data)  # perhaps a method that needs some
-            self.seen = self.learn(self.made)
+            self.seen = self.learn(self.records)
 
-    def learn(self, made: Made | None, plan: Plan | None = None) -> Seen:
+    def learn(self, records: MadeUp | None, plan: Plan | None = None) -> Seen:
         """Once, briefly."""
-        return learn(self.method, plan or self.plan, made, seed=self.seed, public=self._public, device=self._device)
+        return learn(self.method, plan or self.plan, records, seed=self.seed, public=self._public, device=self._device)
 
     def rows(self, level: int) -> list[Finding]:
         """Of level 0, and from level 1 on a longer look."""
@@ -148,8 +158,8 @@ def level0(
 
 
 def _public_images(spec: DataSpec) -> PublicImages:
-    made = made_up(replace(spec, unit=Unit.RECORD), np.random.default_rng(3), 64)
-    return PublicImages(Images(made.images, made.labels, spec.classes), "made up for an audit")
+    records = made_up(replace(spec, unit=Unit.RECORD), np.random.default_rng(3), 64)
+    return PublicImages(Images(records.images, records.labels, spec.classes), "made up for an audit")
 
 
 def _short(error: BaseException) -> str:
@@ -194,20 +204,23 @@ def _blind(recorded: RecordedRuns) -> Finding:
 
 def _paired(recorded: RecordedRuns, seen: Seen | None = None) -> list[Finding]:
     """Neighbours along a whole run, under one tape: all that leaves, and the sums behind the answers."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     plan = recorded.plan
     seen = seen or recorded.seen
-    for kind, relation, other in neighbours(recorded.made, plan.data, recorded.seed):
+    for kind, relation, other in neighbours(recorded.records, plan.data, recorded.seed):
         again = recorded.learn(other)
         where = _short(again.error) if again.error else difference(again, seen)
         if where is not None:
             said = f"with one unit {kind}, under the same tape of answers, this differs: {where}"
-            return [*found, Finding("fixed tape", 0, False, said)]
-        found.append(_sums(plan, seen, again, kind, relation))
+            return [*findings, Finding("fixed tape", 0, False, said)]
+        findings.append(_sums(plan, seen, again, kind, relation))
     # Not only neighbours: once the answers are fixed, any two sets look the same.
-    where = difference(recorded.learn(far(recorded.made)), seen)
+    where = difference(recorded.learn(far(recorded.records)), seen)
     said = f"with all records white and of one class, under the same tape of answers, this differs: {where}"
-    return [Finding("fixed tape", 0, where is None, said if where else "all sets look the same under one tape"), *found]
+    return [
+        Finding("fixed tape", 0, where is None, said if where else "all sets look the same under one tape"),
+        *findings,
+    ]
 
 
 def _longer(recorded: RecordedRuns) -> list[Finding]:
@@ -216,8 +229,8 @@ def _longer(recorded: RecordedRuns) -> list[Finding]:
         patch("sfumato.audit.recording.recording_barrier.STEPS", LONG),
         patch("sfumato.audit.recording.recording_barrier.USES", LONG),
     ):
-        found = _paired(recorded, recorded.learn(recorded.made))
-    return [replace(f, check=f"{f.check}, {LONG} steps", level=1) for f in found]
+        findings = _paired(recorded, recorded.learn(recorded.records))
+    return [replace(f, check=f"{f.check}, {LONG} steps", level=1) for f in findings]
 
 
 def _sums(plan: Plan, seen: Seen, again: Seen, kind: str, relation: Relation) -> Finding:
@@ -258,7 +271,7 @@ def _one_too_many(recorded: RecordedRuns) -> Finding:
     plan = recorded.plan
     for name, crossing in plan.crossings.items():
         used = replace(plan, crossings={**plan.crossings, name: replace(crossing, times=0)})
-        seen = recorded.learn(recorded.made, used)
+        seen = recorded.learn(recorded.records, used)
         if not isinstance(seen.error, OverBudget):
             return Finding("one too many", 0, False, f"a use of '{name}' beyond the plan was not refused")
     return Finding("one too many", 0, True, "a use beyond the plan is refused")
@@ -282,16 +295,16 @@ def _each(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
         if asked.name in done and same_gradient(asked, done[asked.name]):
             continue
         try:
-            found = [f for s in _subjects(asked, plan, asked.name in done) for f in run_checks(s, seed=seed)]
+            findings = [f for s in _subjects(asked, plan, asked.name in done) for f in run_checks(s, seed=seed)]
         except Exception as error:
-            found = [Finding("query", 0, False, f"the query failed on made-up records: {_short(error)}")]
+            findings = [Finding("query", 0, False, f"the query failed on made-up records: {_short(error)}")]
         done[asked.name] = asked
-        rows += [replace(f, check=f"{asked.name}: {f.check}") for f in found]
+        rows += [replace(f, check=f"{asked.name}: {f.check}") for f in findings]
     return rows
 
 
 def questioned(name: str, query: Any, plan: Plan, seed: int) -> list[Finding]:
     """Level 0 of one question that is put outside of a method's learning."""
     asked = Asked(name, query, ())
-    found = [f for s in _subjects(asked, plan, again=False) for f in run_checks(s, seed=seed)]
-    return [replace(f, check=f"{name}: {f.check}") for f in found]
+    findings = [f for s in _subjects(asked, plan, again=False) for f in run_checks(s, seed=seed)]
+    return [replace(f, check=f"{name}: {f.check}") for f in findings]

@@ -29,9 +29,9 @@ def tradeoff(games: Sequence[tuple[str, Played]], title: str) -> bytes:
     figure.suptitle(f"{title}: measured against claimed", color=INK)
     for place, (name, game) in enumerate(games, 1):
         _panel(figure.add_subplot(1, len(games), place), name, game)
-    made = io.BytesIO()
-    figure.savefig(made, format="png", dpi=110)
-    return made.getvalue()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
 
 
 def _panel(axes: Axes, name: str, game: Played) -> None:

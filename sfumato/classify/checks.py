@@ -32,13 +32,13 @@ def documents(release: Folder) -> str:
 def classifier(release: Folder) -> str:
     data = release.data(CONFIG)
     statement = release.statement
-    made = read_config(release.folder)
+    architecture = read_config(release.folder)
     public = statement["declared_public"]
     if gate.json_text(json.loads(data)).encode() != data:
         raise InputError(f"{CONFIG} is not in the form in which it was written.")
-    if list(made.classes) != list(public["classes"]) or list(made.shape) != list(public["shape"]):
+    if list(architecture.classes) != list(public["classes"]) or list(architecture.shape) != list(public["shape"]):
         raise InputError("The classifier's classes or shape are not those of the statement.")
-    if made.network != public["settings"]["network"]:
+    if architecture.network != public["settings"]["network"]:
         raise InputError("The classifier's network is not that of the statement.")
     demand(certificates(statement, read_tensors(release.folder / WEIGHTS)))
-    return f"Its weights follow from the events; {made.network}, {len(made.classes)} classes."
+    return f"Its weights follow from the events; {architecture.network}, {len(architecture.classes)} classes."

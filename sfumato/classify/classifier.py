@@ -155,10 +155,12 @@ class Classifier(Method):
     def build(self, spec: DataSpec, run: Run | None = None) -> Network:
         """The network before its first step."""
         public = self.features if self.network == "features" else ""
-        made = Architecture(self.network, spec.shape, spec.classes, self.groups, self.centre, self.spread, public)
-        net = build(made, weights=self.weights or None, random=run.generator("weights") if run else None)
+        architecture = Architecture(
+            self.network, spec.shape, spec.classes, self.groups, self.centre, self.spread, public
+        )
+        net = build(architecture, weights=self.weights or None, random=run.generator("weights") if run else None)
         if public:
-            net.made = replace(made, fingerprint=fingerprint(net.body))
+            net.architecture = replace(architecture, fingerprint=fingerprint(net.body))
         return net.to(run.device) if run else net
 
     def learn(  # type: ignore[override]  # what is released is a network that classifies, and no generator

@@ -46,9 +46,9 @@ class Architecture:
 class Network(nn.Module):
     """Images in [0, 1] -> logits."""
 
-    def __init__(self, made: Architecture, body: nn.Module, head: nn.Module) -> None:
+    def __init__(self, architecture: Architecture, body: nn.Module, head: nn.Module) -> None:
         super().__init__()
-        self.made = made
+        self.architecture = architecture
         self.body = body.requires_grad_(False)
         self.head = head
 
@@ -69,29 +69,33 @@ class Scaled(nn.Module):
         return (x - self.centre) / self.spread
 
 
-def build(made: Architecture, *, weights: str | None = None, random: torch.Generator | None = None) -> Network:
+def build(architecture: Architecture, *, weights: str | None = None, random: torch.Generator | None = None) -> Network:
     """The network on the CPU; a CNN starts from `random`, a linear head from zero.
 
     >>> net = build(Architecture("scattering", (1, 28, 28), tuple("0123456789")))
     >>> net(torch.rand(2, 1, 28, 28)).shape, sum(p.numel() for p in net.head.parameters())
     (torch.Size([2, 10]), 39700)
     """
-    least = SMALLEST[made.network]
-    if min(made.shape[1:]) < least:
+    least = SMALLEST[architecture.network]
+    if min(architecture.shape[1:]) < least:
         raise InputError(
-            f"Expected images of at least {least}x{least} pixels for network={made.network}, "
-            f"found {made.shape[2]}x{made.shape[1]}."
+            f"Expected images of at least {least}x{least} pixels for network={architecture.network}, "
+            f"found {architecture.shape[2]}x{architecture.shape[1]}."
         )
-    if made.network == "cnn":
+    if architecture.network == "cnn":
         seed = int(torch.randint(2**31, (1,), generator=random)) if random else 0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return Network(made, Scaled(made.centre, made.spread), _cnn(made.shape, len(made.classes))).eval()
-    body, width = _fixed(made, weights)
-    head = nn.Linear(width, len(made.classes))
+            return Network(
+                architecture,
+                Scaled(architecture.centre, architecture.spread),
+                _cnn(architecture.shape, len(architecture.classes)),
+            ).eval()
+    body, width = _fixed(architecture, weights)
+    head = nn.Linear(width, len(architecture.classes))
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
-    return Network(made, body, head).eval()
+    return Network(architecture, body, head).eval()
 
 
 def _cnn(shape: tuple[int, int, int], classes: int) -> nn.Module:
@@ -110,27 +114,27 @@ def _cnn(shape: tuple[int, int, int], classes: int) -> nn.Module:
     )
 
 
-def _fixed(made: Architecture, weights: str | None) -> tuple[nn.Module, int]:
+def _fixed(architecture: Architecture, weights: str | None) -> tuple[nn.Module, int]:
     """The features of a linear head, and how many they are."""
-    if made.network == "scattering":
-        return _scattering(made)
-    if made.network == "features":
-        return _public(made, weights)
-    return nn.Sequential(Scaled(made.centre, made.spread), nn.Flatten()), math.prod(made.shape)
+    if architecture.network == "scattering":
+        return _scattering(architecture)
+    if architecture.network == "features":
+        return _public(architecture, weights)
+    return nn.Sequential(Scaled(architecture.centre, architecture.spread), nn.Flatten()), math.prod(architecture.shape)
 
 
-def _scattering(made: Architecture) -> tuple[nn.Module, int]:
-    channels, height, width = made.shape
-    normed = nn.GroupNorm(made.groups * channels, MAPS * channels, affine=False)
-    body = nn.Sequential(Scattering(made.shape), normed, nn.Flatten())
+def _scattering(architecture: Architecture) -> tuple[nn.Module, int]:
+    channels, height, width = architecture.shape
+    normed = nn.GroupNorm(architecture.groups * channels, MAPS * channels, affine=False)
+    body = nn.Sequential(Scattering(architecture.shape), normed, nn.Flatten())
     return body, MAPS * channels * outputs(height) * outputs(width)
 
 
-def _public(made: Architecture, weights: str | None) -> tuple[Public, int]:
-    body = public_features(made.features, weights)
-    if made.fingerprint not in ("", fingerprint(body)):
+def _public(architecture: Architecture, weights: str | None) -> tuple[Public, int]:
+    body = public_features(architecture.features, weights)
+    if architecture.fingerprint not in ("", fingerprint(body)):
         raise InputError(
-            f"This classifier was trained on other weights of {made.features} than those that are here; "
+            f"This classifier was trained on other weights of {architecture.features} than those that are here; "
             "name the right file with weights=FILE."
         )
     return body, body.width

@@ -63,26 +63,26 @@ class TrainedClassifier:
         self.statement = statement
 
     def __repr__(self) -> str:
-        return f"TrainedClassifier({self.network.made.network}, {self.statement['guarantee']['summary']})"
+        return f"TrainedClassifier({self.network.architecture.network}, {self.statement['guarantee']['summary']})"
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The class names, in the order of the labels."""
-        return self.network.made.classes
+        return self.network.architecture.classes
 
     @torch.no_grad()
     def predict(self, pixels: np.ndarray, batch: int = 512) -> np.ndarray:
         """Labels of uint8 images (n, channels, height, width)."""
-        shape = self.network.made.shape
+        shape = self.network.architecture.shape
         if pixels.dtype != np.uint8 or pixels.shape[1:] != shape:
             wanted = "x".join(map(str, shape))
             raise InputError(f"Expected uint8 images of {wanted}, found {pixels.dtype} of {pixels.shape[1:]}.")
         device = next(self.network.head.parameters()).device
-        found = [
+        labels = [
             self.network(piece.to(device).float() / 255).argmax(1).cpu()
             for piece in torch.split(torch.from_numpy(np.ascontiguousarray(pixels)), batch)
         ]
-        return torch.cat([torch.zeros(0, dtype=torch.long), *found]).numpy()
+        return torch.cat([torch.zeros(0, dtype=torch.long), *labels]).numpy()
 
     def save(
         self,
@@ -109,7 +109,7 @@ class TrainedClassifier:
             statement["reproducibility"] = self.statement["reproducibility"] | {"command": public_command(command)}
         crossings = [event["name"] for event in statement["mechanisms"]["events"]]
         gate.json("privacy.json", statement)
-        gate.json(CONFIG, {"format": FORMAT, "classifier": self.network.made.to_json()})
+        gate.json(CONFIG, {"format": FORMAT, "classifier": self.network.architecture.to_json()})
         gate.tensors(WEIGHTS, {k: Public.after(v, *crossings) for k, v in self.network.head.state_dict().items()})
         for name, text in documents(statement).items():
             gate.write(name, text)
@@ -130,7 +130,7 @@ class TrainedClassifier:
 
     def digest(self) -> str:
         """SHA-256 of what was trained."""
-        digest = hashlib.sha256(json.dumps(self.network.made.to_json(), sort_keys=True).encode())
+        digest = hashlib.sha256(json.dumps(self.network.architecture.to_json(), sort_keys=True).encode())
         for name, tensor in sorted(self.network.head.state_dict().items()):
             digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
@@ -147,8 +147,8 @@ def read_config(folder: Path) -> Architecture:
     try:
         config = json.loads(path.read_bytes())
         assert config["format"] == FORMAT
-        made = config["classifier"]
-        read = Architecture(**made | {"shape": tuple(made["shape"]), "classes": tuple(made["classes"])})
+        values = config["classifier"]
+        read = Architecture(**values | {"shape": tuple(values["shape"]), "classes": tuple(values["classes"])})
         assert read.network in NETWORKS and read.features in ("", *NAMES) and len(read.shape) == 3
         assert all(isinstance(side, int) and 0 < side <= 4096 for side in read.shape) and read.classes
     except (OSError, ValueError, KeyError, TypeError, AssertionError, RecursionError) as error:

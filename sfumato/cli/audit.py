@@ -126,12 +126,12 @@ def _method(asked: dict[str, Any]) -> Answer:
     report = api.audit_method(
         method, spec=spec, budget=budget, level=asked["level"], seed=asked["seed"], device=asked["device"]
     )
-    found = report.to_json() | {"audited": _audited(asked, spec, report.device)}
+    findings = report.to_json() | {"audited": _audited(asked, spec, report.device)}
     if picture is not None:
         _write(picture, report.picture())
-        found["picture"] = str(Path(picture).absolute())
-    answer = Answer(found, lambda out: _show_method(out, found), asked["json"])
-    failed = [row for row in found["rows"] if row["verdict"] == "fail"]
+        findings["picture"] = str(Path(picture).absolute())
+    answer = Answer(findings, lambda out: _show_method(out, findings), asked["json"])
+    failed = [row for row in findings["rows"] if row["verdict"] == "fail"]
     failure = f"The audit of {name} failed: {failed[0]['check']}, {failed[0]['detail']}." if failed else None
     return _ended(answer, failure)
 
@@ -153,10 +153,10 @@ def _write(picture: str, png: bytes | None) -> None:
         raise InputError(f"{picture} cannot be written ({error.strerror}); choose another --picture.") from error
 
 
-def _show_method(out: Console, found: dict[str, Any]) -> None:
-    rows = [(row["check"], str(row["level"]), row["verdict"], row["detail"]) for row in found["rows"]]
-    out.print(table(f"Audit of {found['title']}, on made-up records", ("check", "level", "verdict", "detail"), rows))
-    told = found["audited"]
+def _show_method(out: Console, findings: dict[str, Any]) -> None:
+    rows = [(row["check"], str(row["level"]), row["verdict"], row["detail"]) for row in findings["rows"]]
+    out.print(table(f"Audit of {findings['title']}, on made-up records", ("check", "level", "verdict", "detail"), rows))
+    told = findings["audited"]
     out.print(
         pairs(
             [
@@ -172,12 +172,12 @@ def _show_method(out: Console, found: dict[str, Any]) -> None:
                     f"{told['classes']} classes",
                 ),
                 ("device", told["device"]),
-                ("verdict", found["verdict"]),
+                ("verdict", findings["verdict"]),
             ]
         )
     )
-    if "picture" in found:
-        path_line(out, "picture", found["picture"])
+    if "picture" in findings:
+        path_line(out, "picture", findings["picture"])
 
 
 def _release(release: str, members: str | None, nonmembers: str | None, seed: int, json: bool) -> Answer:
@@ -186,14 +186,14 @@ def _release(release: str, members: str | None, nonmembers: str | None, seed: in
     if members is None or nonmembers is None:
         raise InputError("An attack on a release needs both --members DATA and --nonmembers DATA.")
     typer.echo("This attack reads private records; its result is internal and is not for publication.", err=True)
-    found = api.audit_release(release, members, nonmembers, seed=seed)
-    answer = Answer(found, lambda out: _show_release(out, found), json)
-    bad = [row for row in found["rows"] if not row["ok"]]
+    outcome = api.audit_release(release, members, nonmembers, seed=seed)
+    answer = Answer(outcome, lambda out: _show_release(out, outcome), json)
+    bad = [row for row in outcome["rows"] if not row["ok"]]
     beyond = f"{bad[0]['measure']} of {number(bad[0]['value'])} is more than the stated guarantee allows" if bad else ""
     return _ended(answer, f"The attack on {release} succeeded: {beyond}." if bad else None)
 
 
-def _show_release(out: Console, found: dict[str, Any]) -> None:
+def _show_release(out: Console, outcome: dict[str, Any]) -> None:
     rows = [
         (
             row["measure"],
@@ -202,22 +202,22 @@ def _show_release(out: Console, found: dict[str, Any]) -> None:
             "" if row["ceiling"] is None else number(row["ceiling"]),
             "ok" if row["ok"] else "beyond",
         )
-        for row in found["rows"]
+        for row in outcome["rows"]
     ]
-    out.print(table(found["attack"], ("measure", "value", "95 % interval", "ceiling", ""), rows))
-    claim = found["claim"]
+    out.print(table(outcome["attack"], ("measure", "value", "95 % interval", "ceiling", ""), rows))
+    claim = outcome["claim"]
     out.print(
         pairs(
             [
                 ("claim", f"epsilon {number(claim['epsilon'])} at delta {number(claim['delta'])}"),
-                ("epsilon", f"at least {number(found['epsilon_lower'])}, without assumptions"),
+                ("epsilon", f"at least {number(outcome['epsilon_lower'])}, without assumptions"),
                 (
                     "candidates",
-                    f"{found['members']:,} members, {found['nonmembers']:,} others, {found['samples']:,} samples",
+                    f"{outcome['members']:,} members, {outcome['nonmembers']:,} others, {outcome['samples']:,} samples",
                 ),
-                ("verdict", found["verdict"]),
-                ("note", found["note"]),
-                ("caveat", found["caveat"]),
+                ("verdict", outcome["verdict"]),
+                ("note", outcome["note"]),
+                ("caveat", outcome["caveat"]),
             ]
         )
     )

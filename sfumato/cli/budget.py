@@ -52,42 +52,42 @@ def budget(
     if total is None and (lonely := [name for name in ("delta", "relation") if name in options.given(context)]):
         raise InputError(f"{options.flag(lonely[0])} says how a total is meant; give --total EPSILON with it.")
     grant: Budget | None = None if total is None else api.make_budget(total, delta, relation, unit)
-    found = api.budget_of(
+    account = api.budget_of(
         data, total=grant, ledger=ledger, person=person, split=split, label=label, size=size, grey=grey
     )
-    return Answer(found, lambda out: _show(out, found), json)
+    return Answer(account, lambda out: _show(out, account), json)
 
 
-def _show(out: Console, found: dict[str, Any]) -> None:
-    out.print(pairs(_facts(found)))
-    if found["history"]:
+def _show(out: Console, account: dict[str, Any]) -> None:
+    out.print(pairs(_facts(account)))
+    if account["history"]:
         columns = ("when", "run", "method", "epsilon", "status")
-        out.print(table("Runs", columns, [_run(run, found["total"]) for run in found["history"]], whole=("run",)))
-    for other in found["others"]:
+        out.print(table("Runs", columns, [_run(run, account["total"]) for run in account["history"]], whole=("run",)))
+    for other in account["others"]:
         out.print(
             f"These records or persons are also in the account {plain(other['account'])} with a total of "
             f"epsilon {number(other['total']['epsilon'])} {_meant(other['total'])}, of which "
             f"epsilon {at_least(other['remaining'])} remains."
         )
-    if found["throw_away"]:
+    if account["throw_away"]:
         out.print(THROW_AWAY)
 
 
-def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
-    total = found["total"]
-    runs = sum(run["status"] != "returned" for run in found["history"])
+def _facts(account: dict[str, Any]) -> list[tuple[str, str]]:
+    total = account["total"]
+    runs = sum(run["status"] != "returned" for run in account["history"])
     if total is None:
         return [
-            ("account", found["account"]),
+            ("account", account["account"]),
             ("total", "not set; the first run's budget will be it, or set --total"),
             ("spent", "nothing"),
         ]
     return [
-        ("account", found["account"]),
+        ("account", account["account"]),
         ("total", f"epsilon {number(total['epsilon'])} {_meant(total)}"),
-        ("spent", f"epsilon {at_most(found['spent'])} by {runs} run{'s' * (runs != 1)}"),
-        ("remaining", f"epsilon {at_least(found['remaining'])} for one more run"),
-        ("mu", number(found["mu"])),
+        ("spent", f"epsilon {at_most(account['spent'])} by {runs} run{'s' * (runs != 1)}"),
+        ("remaining", f"epsilon {at_least(account['remaining'])} for one more run"),
+        ("mu", number(account["mu"])),
     ]
 
 

@@ -22,11 +22,11 @@ def compare(releases: Releases, out: Out = "comparison", json: options.Json = Fa
     """Put releases side by side: guarantee, accuracy and FID as evaluated, and how they look."""
     from sfumato import api
 
-    found = api.compare(releases, out)
-    return Answer(found, lambda console: _show(console, found), json)
+    comparison = api.compare(releases, out)
+    return Answer(comparison, lambda console: _show(console, comparison), json)
 
 
-def _show(out: Console, found: dict[str, Any]) -> None:
+def _show(out: Console, comparison: dict[str, Any]) -> None:
     rows = [
         (
             str(row["number"]),
@@ -37,18 +37,18 @@ def _show(out: Console, found: dict[str, Any]) -> None:
             _measured(row["accuracy"]),
             _measured(row["fid"]),
         )
-        for row in found["rows"]
+        for row in comparison["rows"]
     ]
-    judged = f"accuracy ({found['classifier']})" if found["classifier"] else "accuracy"
+    judged = f"accuracy ({comparison['classifier']})" if comparison["classifier"] else "accuracy"
     columns = ("", "method", "epsilon", "delta", "relation, unit", judged, "FID")
     out.print(table("Releases side by side", columns, rows, whole=("epsilon", "delta")))
-    for row in found["rows"]:
+    for row in comparison["rows"]:
         notes = f" ({'; '.join(row['notes'])})" if row["notes"] else ""
         path_line(out, str(row["number"]), f"{row['name']}, {row['data']}{plain(notes)}")
-    warned(out, [f"row {row['number']} is {row['mark']}" for row in found["rows"] if row["mark"]])
-    if found["touches_private"]:
+    warned(out, [f"row {row['number']} is {row['mark']}" for row in comparison["rows"] if row["mark"]])
+    if comparison["touches_private"]:
         out.print(INTERNAL)
-    path_line(out, "page", Path(found["out"]) / "comparison.html")
+    path_line(out, "page", Path(comparison["out"]) / "comparison.html")
 
 
 def _measured(value: dict[str, Any] | None) -> str:

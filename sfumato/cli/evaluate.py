@@ -107,7 +107,7 @@ def evaluate(
     progress = display(json)
     try:
         if publish_accuracy is not None:
-            found = api.publish_accuracy(
+            published = api.publish_accuracy(
                 release,
                 data,
                 publish_accuracy,
@@ -122,7 +122,7 @@ def evaluate(
                 device=device,
                 progress=progress,
             )
-            return Answer(found, lambda console: _show_published(console, found), json)
+            return Answer(published, lambda console: _show_published(console, published), json)
         report = api.evaluate(
             release,
             data,
@@ -148,8 +148,8 @@ def evaluate(
     finally:
         progress.close()
     place = Path(out) if out else Path(f"{Path(release).resolve()}-evaluation")
-    found = report.to_json() | {"out": str(place.absolute())}
-    return Answer(found, lambda console: _show(console, found), json)
+    evaluation = report.to_json() | {"out": str(place.absolute())}
+    return Answer(evaluation, lambda console: _show(console, evaluation), json)
 
 
 def _command(context: typer.Context) -> str:
@@ -175,8 +175,8 @@ def _listed(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _show(out: Console, found: dict[str, Any]) -> None:
-    sections = found["sections"]
+def _show(out: Console, evaluation: dict[str, Any]) -> None:
+    sections = evaluation["sections"]
     for sentence in sections["touched"]:
         out.print(plain(sentence))
     if "utility" in sections:
@@ -186,8 +186,8 @@ def _show(out: Console, found: dict[str, Any]) -> None:
             why = sections[name].get("skipped")
             out.print(f"{name}: {plain(why)}") if isinstance(why, str) else show(out, sections[name])
     warned(out, sections["data"]["warnings"])
-    path_line(out, "numbers", str(Path(found["out"]) / "evaluation.json"))
-    path_line(out, "report", str(Path(found["out"]) / "report.html"))
+    path_line(out, "numbers", str(Path(evaluation["out"]) / "evaluation.json"))
+    path_line(out, "report", str(Path(evaluation["out"]) / "report.html"))
 
 
 def _show_utility(out: Console, utility: dict[str, Any]) -> None:
@@ -243,7 +243,7 @@ def _measured(value: dict[str, Any]) -> str:
     return f"{number(value['mean'])} [{number(value['low'])}, {number(value['high'])}]"
 
 
-def _show_published(out: Console, found: dict[str, Any]) -> None:
-    value = f"{number(found['accuracy'])} [{number(found['low'])}, {number(found['high'])}]"
-    out.print(pairs([("accuracy", value), ("", found["classifier"]), ("guarantee", found["guarantee"])]))
-    path_line(out, "written to", found["out"])
+def _show_published(out: Console, published: dict[str, Any]) -> None:
+    value = f"{number(published['accuracy'])} [{number(published['low'])}, {number(published['high'])}]"
+    out.print(pairs([("accuracy", value), ("", published["classifier"]), ("guarantee", published["guarantee"])]))
+    path_line(out, "written to", published["out"])

@@ -20,11 +20,11 @@ def keygen(file: File, json: options.Json = False) -> Answer:
     """Make a key to sign releases with, and print its public half, which readers give to verify --key."""
     from sfumato import api
 
-    found = {"key": str(Path(file).absolute()), "public_key": api.make_key(file)}
-    return Answer(found, lambda out: _show(out, found), json)
+    keys = {"key": str(Path(file).absolute()), "public_key": api.make_key(file)}
+    return Answer(keys, lambda out: _show(out, keys), json)
 
 
-def _show(out: Console, found: dict[str, Any]) -> None:
-    path_line(out, "key", found["key"])
-    path_line(out, "public key", found["public_key"])
+def _show(out: Console, keys: dict[str, Any]) -> None:
+    path_line(out, "key", keys["key"])
+    path_line(out, "public key", keys["public_key"])
     out.print("Keep the key file to yourself; tell the public key to those who will check your releases.")

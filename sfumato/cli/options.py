@@ -122,16 +122,16 @@ def settings(given: Sequence[str] | None) -> dict[str, str]:
     >>> settings(["steps=3"])
     {'steps': '3'}
     """
-    made: dict[str, str] = {}
+    table: dict[str, str] = {}
     for text in given or ():
         field, equals, value = text.partition("=")
         field = field.strip()
         if not equals or not field:
             raise InputError(f"Expected --set FIELD=VALUE, found --set '{text}'.")
-        if field in made:
+        if field in table:
             raise InputError(f"The setting '{field}' is given twice; keep one --set {field}=VALUE.")
-        made[field] = value.strip()
-    return made
+        table[field] = value.strip()
+    return table
 
 
 def grid(given: Sequence[str] | None) -> dict[str, list[str]]:
@@ -145,13 +145,13 @@ def grid(given: Sequence[str] | None) -> dict[str, list[str]]:
 
 def check_unit(unit: str | None, person: str | None) -> str:
     """The unit of data that are read: it follows --person, and --unit may only agree."""
-    found = "person" if person else "record"
-    if unit is None or unit == found:
-        return found
+    actual = "person" if person else "record"
+    if unit is None or unit == actual:
+        return actual
     if unit not in ("record", "person"):
         raise InputError(f"Expected --unit as record or person, found '{unit}'.")
     remedy = "leave out --person" if person else "name the column that says who is shown with --person COLUMN"
-    raise InputError(f"The unit asked for is a {unit}, but the data are read per {found}; {remedy}.")
+    raise InputError(f"The unit asked for is a {unit}, but the data are read per {actual}; {remedy}.")
 
 
 def flag(name: str) -> str:

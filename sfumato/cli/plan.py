@@ -71,8 +71,8 @@ def plan(
         options.check_unit(unit, person)
         with asked.load() as box:
             spec = box.spec
-    found = request.plan_for(asked, spec).to_json()
-    return Answer(found, lambda out: _show(out, found), json)
+    plan_json = request.plan_for(asked, spec).to_json()
+    return Answer(plan_json, lambda out: _show(out, plan_json), json)
 
 
 def _request(typed: dict[str, Any]) -> Request:
@@ -112,23 +112,23 @@ def _too_long(side: str) -> bool:
     return side.isdecimal() and (len(side) > 9 or int(side) > LARGEST_SIDE)
 
 
-def _show(out: Console, found: dict[str, Any]) -> None:
+def _show(out: Console, plan_json: dict[str, Any]) -> None:
     from rich import box
     from rich.panel import Panel
     from rich.text import Text
 
-    title = Text(f"Plan: {found['method']}, nothing is spent")
-    out.print(Panel(pairs(_facts(found)), title=title, title_align="left", box=box.ROUNDED))
+    title = Text(f"Plan: {plan_json['method']}, nothing is spent")
+    out.print(Panel(pairs(_facts(plan_json)), title=title, title_align="left", box=box.ROUNDED))
     columns = ("crossing", "mechanism", "sigma", "sensitivity", "multiplier", "sampling", "times")
-    out.print(table("What crosses the barrier", columns, [_crossing(c) for c in found["crossings"]]))
-    warned(out, found["warnings"])
+    out.print(table("What crosses the barrier", columns, [_crossing(c) for c in plan_json["crossings"]]))
+    warned(out, plan_json["warnings"])
 
 
-def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
-    data = found["data"]
-    given = found["guarantee"]
-    second = found["second_opinion"]
-    paper = found["paper"]
+def _facts(plan_json: dict[str, Any]) -> list[tuple[str, str]]:
+    data = plan_json["data"]
+    given = plan_json["guarantee"]
+    second = plan_json["second_opinion"]
+    paper = plan_json["paper"]
     things = "persons" if data["unit"] == "person" else "records"
     kind = "public" if data["count_public"] else "declared; the true one stays private"
     mu = "" if given["mu"] is None else f", mu {number(given['mu'])}"
@@ -142,8 +142,8 @@ def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("accountant", f"{given['accountant']}{mu}"),
         ("second opinion", f"epsilon {at_most(second['epsilon'])} by {second['accountant']}"),
-        ("labels", str(found["labels"]["kind"])),
-        ("settings", ", ".join(f"{name}={value}" for name, value in found["settings"].items())),
+        ("labels", str(plan_json["labels"]["kind"])),
+        ("settings", ", ".join(f"{name}={value}" for name, value in plan_json["settings"].items())),
     ]
     return [*facts, ("paper", f"epsilon {at_most(paper['epsilon'])}; {paper['note']}")] if paper else facts
 

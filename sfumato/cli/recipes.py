@@ -19,15 +19,15 @@ def recipes(name: Name = None, json: options.Json = False) -> Answer:
     """List the recipes: a method with settings and a budget, by name; or show one of them whole."""
     from sfumato import api
 
-    found = api.recipes(name)
+    entries = api.recipes(name)
     if name is None:
-        return Answer(found, lambda out: _show(out, found), json)
-    return Answer(found[0], lambda out: out.print(pairs(_whole(found[0]))), json)
+        return Answer(entries, lambda out: _show(out, entries), json)
+    return Answer(entries[0], lambda out: out.print(pairs(_whole(entries[0]))), json)
 
 
-def _show(out: Console, found: list[dict[str, Any]]) -> None:
+def _show(out: Console, entries: list[dict[str, Any]]) -> None:
     for title, verb, mine in (("Recipes", "synthesize", False), ("Recipes of classifiers", "train-classifier", True)):
-        some = [r for r in found if (r["method"] == "classifier") is mine]
+        some = [r for r in entries if (r["method"] == "classifier") is mine]
         rows = [(r["name"], r["data"], number(r["epsilon"]), r["kind"], r["paper"]) for r in some]
         out.print(table(title, ("name", "data", "epsilon", "kind", "paper"), rows, whole=("name", "epsilon", "kind")))
         out.print(f"Use one with `sfumato {verb} DATA --recipe NAME`, or look at it with `sfumato recipes NAME`.")

@@ -25,5 +25,7 @@ def refit(
     """Train a new generator from the sanitised measurement of a release. Costs no privacy."""
     from sfumato import api
 
-    made = api.refit(release, out, seed=seed, count=count, settings=options.settings(set), format=format)
-    return released(made, out, json, cost="none: the real images were not touched, the guarantee stays as it was")
+    new_release = api.refit(release, out, seed=seed, count=count, settings=options.settings(set), format=format)
+    return released(
+        new_release, out, json, cost="none: the real images were not touched, the guarantee stays as it was"
+    )

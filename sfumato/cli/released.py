@@ -16,7 +16,7 @@ def released(release: Any, folder: str, as_json: bool, cost: str | None = None) 
     statement = release.statement
     place = Path(folder).absolute()
     guarantee = {key: statement["guarantee"][key] for key in ("epsilon", "delta", "relation", "unit", "mu", "summary")}
-    found = {
+    facts = {
         "release": str(place),
         "report": str(place / "report.html"),
         "guarantee": guarantee | {"accountant": statement["accountant"]["name"]},
@@ -25,17 +25,17 @@ def released(release: Any, folder: str, as_json: bool, cost: str | None = None) 
         "warnings": list(statement["deviations"]["warnings"]),
         "images": len(release.images),
     }
-    return Answer(found, lambda out: _show(out, found, statement["plain_words"]["summary"], cost), as_json)
+    return Answer(facts, lambda out: _show(out, facts, statement["plain_words"]["summary"], cost), as_json)
 
 
-def _show(out: Console, found: dict[str, Any], plain_words: str, cost: str | None) -> None:
+def _show(out: Console, facts: dict[str, Any], plain_words: str, cost: str | None) -> None:
     shown = [
-        ("guarantee", found["guarantee"]["summary"]),
+        ("guarantee", facts["guarantee"]["summary"]),
         ("", plain_words),
-        ("images", f"{found['images']:,}"),
-        ("classes", f"declared public: {names(found['classes'])}"),
+        ("images", f"{facts['images']:,}"),
+        ("classes", f"declared public: {names(facts['classes'])}"),
     ]
     out.print(pairs([("cost", cost), *shown] if cost else shown))
-    warned(out, found["warnings"])
-    path_line(out, "release", found["release"])
-    path_line(out, "report", found["report"])
+    warned(out, facts["warnings"])
+    path_line(out, "release", facts["release"])
+    path_line(out, "report", facts["report"])

@@ -30,18 +30,18 @@ def sample(
     from sfumato import api
 
     images = api.sample(release, count, out, label=label, seed=seed, format=format)
-    found = {
+    facts = {
         "out": str(Path(out).absolute()),
         "images": len(images),
         "format": format,
         "classes": list(images.classes),
         "shape": list(images.pixels.shape[1:]),
     }
-    return Answer(found, lambda console: _show(console, found, label), json)
+    return Answer(facts, lambda console: _show(console, facts, label), json)
 
 
-def _show(out: Console, found: dict[str, Any], label: str | None) -> None:
-    shape = "x".join(map(str, found["shape"]))
-    which = names(found["classes"]) if label is None else names([label])
-    out.print(pairs([("images", f"{found['images']:,} of {shape}"), ("classes", which), ("cost", "none")]))
-    path_line(out, "written to", found["out"])
+def _show(out: Console, facts: dict[str, Any], label: str | None) -> None:
+    shape = "x".join(map(str, facts["shape"]))
+    which = names(facts["classes"]) if label is None else names([label])
+    out.print(pairs([("images", f"{facts['images']:,} of {shape}"), ("classes", which), ("cost", "none")]))
+    path_line(out, "written to", facts["out"])

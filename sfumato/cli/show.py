@@ -113,12 +113,12 @@ def pairs(rows: Iterable[tuple[str, str]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    made = Table.grid(padding=(0, 2))
-    made.add_column(style="bold", no_wrap=True)
-    made.add_column(overflow="fold")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
     for name, value in rows:
-        made.add_row(name, Text(plain(value)))
-    return made
+        grid.add_row(name, Text(plain(value)))
+    return grid
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], whole: Sequence[str] = ()) -> Table:
@@ -126,7 +126,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], who
     from rich import box
     from rich.table import Table
 
-    made = Table(
+    grid = Table(
         title=title,
         title_justify="left",
         title_style="bold",
@@ -135,10 +135,10 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], who
         show_edge=False,
     )
     for column in columns:
-        made.add_column(column, overflow="fold", no_wrap=column in whole)
+        grid.add_column(column, overflow="fold", no_wrap=column in whole)
     for row in rows:
-        made.add_row(*(plain(cell) for cell in row))
-    return made
+        grid.add_row(*(plain(cell) for cell in row))
+    return grid
 
 
 def warned(out: Console, warnings: Iterable[str]) -> None:

@@ -118,25 +118,25 @@ def _unsound(asked: Request, given: list[str], as_json: bool) -> Answer:
         raise InputError(f"--unsound makes no release and takes no {options.flag(others[0])}; leave it out.")
     progress = display(as_json)
     try:
-        found = api.as_printed(asked, progress)
+        facts = api.as_printed(asked, progress)
     finally:
         progress.close()
-    return Answer(found, lambda out: _show_unsound(out, found), as_json)
+    return Answer(facts, lambda out: _show_unsound(out, facts), as_json)
 
 
-def _show_unsound(out: Console, found: dict[str, Any]) -> None:
-    claim = found["claim"]
+def _show_unsound(out: Console, facts: dict[str, Any]) -> None:
+    claim = facts["claim"]
     out.print(
         pairs(
             [
-                ("stamp", found["stamp"]),
-                ("images", f"{found['images']:,}"),
+                ("stamp", facts["stamp"]),
+                ("images", f"{facts['images']:,}"),
                 ("claim", f"epsilon {number(claim['epsilon'])}, which does not hold; {claim['note']}"),
-                ("public data", plain(found["data"]["provenance"])),
+                ("public data", plain(facts["data"]["provenance"])),
             ]
         )
     )
-    path_line(out, "written to", found["out"])
+    path_line(out, "written to", facts["out"])
 
 
 def _request(typed: dict[str, Any], unit: str | None) -> Request:

@@ -88,9 +88,9 @@ def _request(typed: dict[str, Any], given: list[str], settings: dict[str, str], 
     from sfumato.flow.request import Request
 
     if typed["recipe"] is not None:
-        made = api.classifier_recipe(typed["recipe"])
-        settings = made.texts() | settings
-        typed = typed | {k: getattr(made, k) for k in ("epsilon", "delta") if k not in given}
+        recipe = api.classifier_recipe(typed["recipe"])
+        settings = recipe.texts() | settings
+        typed = typed | {k: getattr(recipe, k) for k in ("epsilon", "delta") if k not in given}
     if typed["network"] is not None:
         if settings.get("network", typed["network"]) != typed["network"]:
             raise InputError("The network is given twice, and not the same; leave out --network.")
@@ -106,37 +106,37 @@ def _request(typed: dict[str, Any], given: list[str], settings: dict[str, str], 
 def _watched(act: Any, as_json: bool) -> Answer:
     progress = display(as_json)
     try:
-        asked, made, accuracy = act(progress)
+        asked, classifier, accuracy = act(progress)
     finally:
         progress.close()
-    return _told(made, asked.out, accuracy, as_json)
+    return _told(classifier, asked.out, accuracy, as_json)
 
 
-def _told(made: Any, folder: str, accuracy: float | None, as_json: bool) -> Answer:
-    statement = made.statement
+def _told(classifier: Any, folder: str, accuracy: float | None, as_json: bool) -> Answer:
+    statement = classifier.statement
     guarantee = {key: statement["guarantee"][key] for key in ("epsilon", "delta", "relation", "unit", "mu", "summary")}
-    found = {
+    facts = {
         "classifier": str(Path(folder).absolute()),
         "guarantee": guarantee | {"accountant": statement["accountant"]["name"]},
         "crossings": statement["mechanisms"]["events"],
         "settings": statement["declared_public"]["settings"],
-        "classes": list(made.classes),
+        "classes": list(classifier.classes),
         "warnings": list(statement["deviations"]["warnings"]),
         "accuracy": accuracy,  # on public test images, at the last step; None where there are none
     }
-    return Answer(found, lambda out: _show(out, found, statement["plain_words"]["summary"]), as_json)
+    return Answer(facts, lambda out: _show(out, facts, statement["plain_words"]["summary"]), as_json)
 
 
-def _show(out: Console, found: dict[str, Any], plain_words: str) -> None:
-    event = found["crossings"][0]
+def _show(out: Console, facts: dict[str, Any], plain_words: str) -> None:
+    event = facts["crossings"][0]
     rows = [
-        ("guarantee", found["guarantee"]["summary"]),
+        ("guarantee", facts["guarantee"]["summary"]),
         ("", plain_words),
-        ("network", f"{found['settings']['network']}, {event['times']} steps, sampling {event['sampling']}"),
-        ("classes", f"declared public: {names(found['classes'])}"),
+        ("network", f"{facts['settings']['network']}, {event['times']} steps, sampling {event['sampling']}"),
+        ("classes", f"declared public: {names(facts['classes'])}"),
     ]
-    if found["accuracy"] is not None:
-        rows.append(("accuracy", f"{found['accuracy']:.2%} of the public test images, at the last step"))
+    if facts["accuracy"] is not None:
+        rows.append(("accuracy", f"{facts['accuracy']:.2%} of the public test images, at the last step"))
     out.print(pairs(rows))
-    warned(out, found["warnings"])
-    path_line(out, "classifier", found["classifier"])
+    warned(out, facts["warnings"])
+    path_line(out, "classifier", facts["classifier"])

@@ -63,7 +63,7 @@ def tune(
         spec = request.describe(records=records, shape=shape, classes=classes)
     progress = display(json)
     try:
-        found = api.tune(
+        outcome = api.tune(
             method,
             options.grid(grid),
             api.make_budget(epsilon, delta, relation, "person" if person else "record"),
@@ -86,7 +86,7 @@ def tune(
         )
     finally:
         progress.close()
-    return released(found, out, json) if private else _ranked(found, json)
+    return released(outcome, out, json) if private else _ranked(outcome, json)
 
 
 def _ranked(trials: list[Any], as_json: bool) -> Answer:

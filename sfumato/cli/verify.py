@@ -26,12 +26,12 @@ def verify(release: options.Release, key: Key = None, json: options.Json = False
     """Check the hashes, the signature, the guarantee and every document of a release. Needs no data."""
     from sfumato import api
 
-    found = api.verify(release, public_key=key).to_json()
-    answer = Answer(found, lambda out: _show(out, found), json)
-    if found["ok"]:
+    verdict = api.verify(release, public_key=key).to_json()
+    answer = Answer(verdict, lambda out: _show(out, verdict), json)
+    if verdict["ok"]:
         return answer
     answer.give()
-    wrong = ", ".join(row["check"] for row in found["checks"] if not row["ok"])
+    wrong = ", ".join(row["check"] for row in verdict["checks"] if not row["ok"])
     refused = AuditFailed(f"{release} is refused ({wrong}); do not rely on it, and fetch it again.")
     if not json:
         raise refused
@@ -39,8 +39,8 @@ def verify(release: options.Release, key: Key = None, json: options.Json = False
     return refused.exit_code
 
 
-def _show(out: Console, found: dict[str, Any]) -> None:
-    rows = [(row["check"], "ok" if row["ok"] else "REFUSED", row["detail"]) for row in found["checks"]]
-    out.print(table("Verified" if found["ok"] else "Refused", ("check", "", "found"), rows))
-    if found["root"]:
-        path_line(out, "root hash", found["root"])
+def _show(out: Console, verdict: dict[str, Any]) -> None:
+    rows = [(row["check"], "ok" if row["ok"] else "REFUSED", row["detail"]) for row in verdict["checks"]]
+    out.print(table("Verified" if verdict["ok"] else "Refused", ("check", "", "found"), rows))
+    if verdict["root"]:
+        path_line(out, "root hash", verdict["root"])

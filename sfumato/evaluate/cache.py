@@ -59,12 +59,12 @@ def _read(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
     return rows if rows.shape == shape and rows.dtype == np.float32 else None
 
 
-def _write(path: Path, made: np.ndarray) -> None:
+def _write(path: Path, rows: np.ndarray) -> None:
     # Whole or not at all: another process may be reading the same name. mkstemp opens for the owner alone.
     handle, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.save(file, made, allow_pickle=False)
+            np.save(file, rows, allow_pickle=False)
         os.replace(part, path)
     except BaseException:
         Path(part).unlink(missing_ok=True)

@@ -107,9 +107,9 @@ def _evaluation(folder: Path, statement: Mapping[str, Any], notes: list[str]) ->
     return evaluation
 
 
-def _common(found: Sequence[Mapping[str, Any] | None]) -> tuple[str | None, str | None]:
+def _common(evaluations: Sequence[Mapping[str, Any] | None]) -> tuple[str | None, str | None]:
     """The classifier and the FID that all evaluations have."""
-    there = [e["sections"] for e in found if e]
+    there = [e["sections"] for e in evaluations if e]
     kinds = [list(s["utility"]["synthetic"]["classifiers"]) for s in there if "utility" in s]
     spaces = [
         [k for k in (s["fidelity"].get("values") or {}) if k.startswith("fid/")] for s in there if "fidelity" in s
@@ -122,9 +122,9 @@ def _shared(lists: Sequence[list[str]], preferred: str) -> str | None:
     return preferred if preferred in both else next(iter(both), None)
 
 
-def _measured(found: Mapping[str, Any] | None, classifier: str | None, space: str | None) -> dict[str, Any]:
+def _measured(evaluation: Mapping[str, Any] | None, classifier: str | None, space: str | None) -> dict[str, Any]:
     """Accuracy after the last step and FID; both are null where they were not measured."""
-    sections = (found or {}).get("sections", {})
+    sections = (evaluation or {}).get("sections", {})
     utility = sections.get("utility")
     values = (sections.get("fidelity") or {}).get("values") or {}
     if utility is None or classifier is None:
@@ -159,13 +159,13 @@ def mark(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return dict(zip(SAME, usual, strict=True)) | {"test": test}
 
 
-def _page(made: Mapping[str, Any], places: Sequence[Path]) -> str:
+def _page(comparison: Mapping[str, Any], places: Sequence[Path]) -> str:
     from sfumato.evaluate.drawings import trade_svg
     from sfumato.evaluate.grids import columns
     from sfumato.release import read_images
 
     grids = []
-    for row, place in zip(made["rows"], places, strict=True):
+    for row, place in zip(comparison["rows"], places, strict=True):
         images = read_images(place)
         grids.append(
             {
@@ -176,7 +176,7 @@ def _page(made: Mapping[str, Any], places: Sequence[Path]) -> str:
                 "small": max(images.pixels.shape[2:]) < 64,
             }
         )
-    drawn = [row for row in made["rows"] if row["accuracy"]]
+    drawn = [row for row in comparison["rows"] if row["accuracy"]]
     real = [row["real"] for row in drawn if row["comparable"]]
     plot = trade_svg(drawn, max(real) if real else None) if drawn else None
-    return render("compare.html.j2", **made, plot=plot, grids=grids)
+    return render("compare.html.j2", **comparison, plot=plot, grids=grids)

@@ -65,8 +65,8 @@ def nearest(
             best = squared.new_full((len(squared), k), torch.inf)
             where = torch.zeros(len(squared), k).long().to(device)
         assert best is not None
-        found, place = squared.topk(min(k, squared.shape[1]), largest=False)
-        best, order = torch.cat([best, found], 1).topk(k, largest=False)
+        closest, place = squared.topk(min(k, squared.shape[1]), largest=False)
+        best, order = torch.cat([best, closest], 1).topk(k, largest=False)
         where = torch.cat([where, place + columns.start], 1).gather(1, order)
         values[rows] = best.sqrt().cpu().numpy()
         places[rows] = where.cpu().numpy()

@@ -42,12 +42,12 @@ class Space:
         """float32 (n, dim), a batch at a time."""
         if images.dtype != np.uint8 or images.ndim != 4:
             raise ValueError(f"Expected uint8 images of four axes, found {images.dtype} of {images.ndim}.")
-        made = np.empty((len(images), self.dim), dtype=np.float32)
+        features = np.empty((len(images), self.dim), dtype=np.float32)
         for start in range(0, len(images), self.batch):
-            made[start : start + self.batch] = self.rows(images[start : start + self.batch])
+            features[start : start + self.batch] = self.rows(images[start : start + self.batch])
             if advance is not None:
                 advance(min(start + self.batch, len(images)))
-        return made
+        return features
 
 
 def space(

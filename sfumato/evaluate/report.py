@@ -102,40 +102,42 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
-def _plain_words(found: Mapping[str, Any], statement: Mapping[str, Any], private: bool) -> list[tuple[str, list[str]]]:
+def _plain_words(
+    sections: Mapping[str, Any], statement: Mapping[str, Any], private: bool
+) -> list[tuple[str, list[str]]]:
     return [
-        ("What was measured", words.measured_words(found)),
-        ("How useful it is", words.useful_words(found)),
-        ("How private it is", words.private_words(statement, found)),
-        ("What is private on this page", words.contained_words(found, private)),
+        ("What was measured", words.measured_words(sections)),
+        ("How useful it is", words.useful_words(sections)),
+        ("How private it is", words.private_words(statement, sections)),
+        ("What is private on this page", words.contained_words(sections, private)),
     ]
 
 
-def _figures(found: Mapping[str, Any], statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _figures(sections: Mapping[str, Any], statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """A few numbers for the head of the page."""
     given = statement["guarantee"]
     figures = []
-    if "utility" in found:
-        name = words.best(found["utility"]["synthetic"])
-        ours, real = (found["utility"][key]["classifiers"][name]["fixed"]["mean"] for key in ("synthetic", "real"))
+    if "utility" in sections:
+        name = words.best(sections["utility"]["synthetic"])
+        ours, real = (sections["utility"][key]["classifiers"][name]["fixed"]["mean"] for key in ("synthetic", "real"))
         figures += [
             (words.rate(ours), f"of real test images named rightly ({name}, trained on synthetic images)"),
             (words.rate(real), "trained on the real images"),
         ]
     figures.append((f"ε = {epsilon(given['epsilon'])}", f"at δ = {show(given['delta'])}, one {given['unit']}"))
-    values = (found.get("fidelity") or {}).get("values") or {}
+    values = (sections.get("fidelity") or {}).get("values") or {}
     fid = next((key for key in values if key.startswith("fid/")), None)
     if fid and len(figures) < 4:
         figures.append((words.number(values[fid]["mean"]), f"FID ({fid.partition('/')[2]}); 0 is the same set"))
     return figures
 
 
-def _utility(found: Mapping[str, Any]) -> dict[str, Any] | None:
+def _utility(sections: Mapping[str, Any]) -> dict[str, Any] | None:
     """What the page says of classifiers; pictures are of the best one."""
-    if "utility" not in found:
+    if "utility" not in sections:
         return None
-    section = found["utility"]
-    classes = found["release"]["classes"]
+    section = sections["utility"]
+    classes = sections["release"]["classes"]
     ours = section["synthetic"]
     name = words.best(section["synthetic"])
     row = ours["classifiers"][name]
@@ -148,7 +150,7 @@ def _utility(found: Mapping[str, Any]) -> dict[str, Any] | None:
         "row": row,
         "per_class": named[:40],
         "groups": groups,
-        "paper": found["settings"]["protocol"] == "paper",
+        "paper": sections["settings"]["protocol"] == "paper",
         "protocol": ours["protocol_means"],
         "confusion": _confusion(row["confusion"], classes),
     }
@@ -165,15 +167,15 @@ def _confusion(counts: Any, classes: list[str]) -> dict[str, Any]:
     return {"svg": None, "picture": address(dark[None])}
 
 
-def _fidelity(found: Mapping[str, Any]) -> dict[str, Any] | None:
-    section = found.get("fidelity")
+def _fidelity(sections: Mapping[str, Any]) -> dict[str, Any] | None:
+    section = sections.get("fidelity")
     if section is None or isinstance(section.get("skipped"), str):
         return section and {"rows": [], "skipped": {"fidelity": section["skipped"]}, "against": ""}
     return {"rows": words.fidelity_rows(section), "skipped": section["skipped"] or {}, "against": section["against"]}
 
 
-def _attacks(found: Mapping[str, Any]) -> dict[str, Any] | None:
-    section = found.get("attacks")
+def _attacks(sections: Mapping[str, Any]) -> dict[str, Any] | None:
+    section = sections.get("attacks")
     if section is None or isinstance(section.get("skipped"), str):
         return section and {"skipped": section["skipped"]}
     drawn = words.curves(section)

@@ -44,19 +44,19 @@ def rate(value: float | None) -> str:
     return "unknown" if value is None else f"{100 * value:.1f} %"
 
 
-def spread(found: Mapping[str, Any]) -> str:
+def spread(estimate: Mapping[str, Any]) -> str:
     """Mean and standard deviation over seeds, in percent."""
-    values = found["values"]
-    return rate(found["mean"]) if len(values) < 2 else f"{100 * found['mean']:.1f} ± {100 * stdev(values):.1f} %"
+    values = estimate["values"]
+    return rate(estimate["mean"]) if len(values) < 2 else f"{100 * estimate['mean']:.1f} ± {100 * stdev(values):.1f} %"
 
 
-def interval(found: Mapping[str, Any], digits: int = 3, percent: bool = False) -> str:
+def interval(estimate: Mapping[str, Any], digits: int = 3, percent: bool = False) -> str:
     """The 95 % interval; one repetition has none, and one without an end is open."""
-    if len(found["values"]) == 1:
+    if len(estimate["values"]) == 1:
         return "one seed"
     low, high = (
         ("∞" if v is None else f"{100 * v:.1f}" if percent else number(v, digits))
-        for v in (found["low"], found["high"])
+        for v in (estimate["low"], estimate["high"])
     )
     return f"{low} to {high}"
 
@@ -72,32 +72,32 @@ def best(trained: Mapping[str, Any]) -> str:
     return max(rows, key=lambda name: rows[name]["fixed"]["mean"])
 
 
-def measured_words(found: Mapping[str, Any]) -> list[str]:
+def measured_words(sections: Mapping[str, Any]) -> list[str]:
     """What was measured."""
-    release = found["release"]
-    data = found["data"]
+    release = sections["release"]
+    data = sections["data"]
     words = [
         f"{many(release['images'], 'synthetic image')}, made by {release['method']}, "
         f"were held against {many(data['train_records'], 'real image')} of {data['train']}."
     ]
-    if "utility" in found:
+    if "utility" in sections:
         words.append(
             "Programs that learn to tell the classes apart were trained on the synthetic images, then asked "
             f"about {many(data['test_records'], 'real image')} kept aside for testing."
         )
-    if _is_there(found, "attacks"):
+    if _is_there(sections, "attacks"):
         words.append("Attackers who know real images tried to tell which of them the release was made from.")
     return words
 
 
-def useful_words(found: Mapping[str, Any]) -> list[str]:
+def useful_words(sections: Mapping[str, Any]) -> list[str]:
     """How useful the synthetic images are."""
-    if "utility" not in found:
+    if "utility" not in sections:
         return ["Usefulness was not measured this time."]
-    utility = found["utility"]
+    utility = sections["utility"]
     name = best(utility["synthetic"])
     ours, real = (utility[key]["classifiers"][name]["fixed"] for key in ("synthetic", "real"))
-    chance = 1 / len(found["release"]["classes"])
+    chance = 1 / len(sections["release"]["classes"])
     tried = many(len(utility["synthetic"]["classifiers"]), "classifier")
     words = [
         f"The best of {tried}, {name}, names the right class for {rate(ours['mean'])} of the real test "
@@ -117,24 +117,24 @@ def _worth(ours: float, real: float, chance: float) -> str:
     return f"Of the accuracy above guessing that real images give, the synthetic ones keep about {kept}."
 
 
-def lead_words(found: Mapping[str, Any]) -> str:
+def lead_words(sections: Mapping[str, Any]) -> str:
     """The shortest answer."""
-    if "utility" not in found and not _is_there(found, "attacks"):
-        return " ".join(measured_words(found))
-    parts = useful_words(found)[-1:] if "utility" in found else []
-    if _is_there(found, "attacks") and found["attacks"]["above"]:
+    if "utility" not in sections and not _is_there(sections, "attacks"):
+        return " ".join(measured_words(sections))
+    parts = useful_words(sections)[-1:] if "utility" in sections else []
+    if _is_there(sections, "attacks") and sections["attacks"]["above"]:
         parts.append("An attack did better than the privacy guarantee allows: do not publish this release.")
-    elif _is_there(found, "attacks") and found["attacks"]["ceiling"]:
+    elif _is_there(sections, "attacks") and sections["attacks"]["ceiling"]:
         parts.append("No attack did better than the privacy guarantee allows, beyond chance.")
     return " ".join(parts)
 
 
-def private_words(statement: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+def private_words(statement: Mapping[str, Any], sections: Mapping[str, Any]) -> list[str]:
     """How private the release is: the proof first, then what attacks came to."""
     words = [statement["plain_words"]["summary"]]
-    if not _is_there(found, "attacks"):
+    if not _is_there(sections, "attacks"):
         return [*words, "No attack was tried this time; the guarantee does not depend on it."]
-    section = found["attacks"]
+    section = sections["attacks"]
     tried = [row for row in section["attacks"].values() if row.get("auc")]
     if section["above"]:
         return [
@@ -154,19 +154,19 @@ def private_words(statement: Mapping[str, Any], found: Mapping[str, Any]) -> lis
     ]
 
 
-def contained_words(found: Mapping[str, Any], private: bool) -> list[str]:
+def contained_words(sections: Mapping[str, Any], private: bool) -> list[str]:
     """What on the page is private."""
     if not private:
-        return [f"Nothing private: {found['data']['train']} is a public set, and so are its images below."]
+        return [f"Nothing private: {sections['data']['train']} is a public set, and so are its images below."]
     return [
         "This page shows real images of the private data.",
         "Its numbers were computed from them without noise.",
-        *found["touched"],
+        *sections["touched"],
     ]
 
 
-def _is_there(found: Mapping[str, Any], name: str) -> bool:
-    return name in found and not isinstance(found[name].get("skipped"), str)
+def _is_there(sections: Mapping[str, Any], name: str) -> bool:
+    return name in sections and not isinstance(sections[name].get("skipped"), str)
 
 
 def fidelity_rows(section: Mapping[str, Any]) -> list[dict[str, Any]]:

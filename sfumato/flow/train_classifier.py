@@ -48,7 +48,7 @@ def train_classifier(
     that was stopped.
 
     >>> trained = train_classifier(Classifier(steps=2), "digits", Budget(epsilon=5))
-    >>> trained.network.made.shape, len(trained.classes)
+    >>> trained.network.architecture.shape, len(trained.classes)
     ((1, 8, 8), 10)
     """
     box = boxed(data)
@@ -115,7 +115,7 @@ class Training(Resumable[Learned, TrainedClassifier]):
 
     def state(self, learned: Learned, others: Others, audited: Audited) -> TrainedClassifier:
         """The network and its privacy statement."""
-        built = learned.network.made
+        built = learned.network.architecture
         public = None
         if built.features:
             where = f"weights of the public network {built.features}, fingerprint {built.fingerprint}, declared public"
@@ -148,7 +148,7 @@ class Training(Resumable[Learned, TrainedClassifier]):
 def accuracy(trained: TrainedClassifier, test: PublicImages) -> float:
     """Of public test images, by class name; an image of a class that it was not taught counts as wrong."""
     images = test.images
-    shape = trained.network.made.shape
+    shape = trained.network.architecture.shape
     if images.pixels.shape[1:] != shape:
         found, wanted = ("x".join(map(str, s)) for s in (images.pixels.shape[1:], shape))
         raise InputError(f"Expected test images of {wanted}, found {found}; give them with --size or --grey.")

@@ -25,7 +25,16 @@ from sfumato.accounting.budget import Budget
 from sfumato.accounting.selection import Runs
 from sfumato.audit.check_method import level0, questioned
 from sfumato.audit.checks.bit_equality import bit_equal
-from sfumato.audit.recording.recording_barrier import MICROBATCH, STEPS, Made, Told, far, listening, made_up, neighbours
+from sfumato.audit.recording.recording_barrier import (
+    MICROBATCH,
+    STEPS,
+    MadeUp,
+    Told,
+    far,
+    listening,
+    made_up,
+    neighbours,
+)
 from sfumato.audit.recording.subject import Finding
 from sfumato.audit.report import Report
 from sfumato.classify.classifier import Classifier
@@ -121,11 +130,11 @@ def check_publish(
     spec = spec or SPEC
     budget = budget or Budget(4.0, unit=spec.unit)
     of_records = replace(spec, unit=Unit.RECORD, public=True)
-    made = made_up(of_records, np.random.default_rng(seed + 1), UNITS)
+    records = made_up(of_records, np.random.default_rng(seed + 1), UNITS)
     method = (method or DPMERF(features=20, steps=2)).small()
     task = Synthesis(method, make_plan(method, of_records, Budget(8.0)), count=COUNT)
-    with on_tape(made):
-        release = carry_out(task, made.box(of_records), Run(device="cpu"))
+    with on_tape(records):
+        release = carry_out(task, records.box(of_records), Run(device="cpu"))
     with tempfile.TemporaryDirectory() as folder:
         source = release.save(Path(folder) / "release")
 
@@ -191,33 +200,33 @@ def _cut(public: PublicImages | None, shape: tuple[int, ...], small: tuple[int, 
 
 def compared(verb: str, flow: Flow, spec: DataSpec, seed: int, counts: tuple[int, ...] = (1,)) -> Iterator[Finding]:
     """A flow on neighbours, and with other numbers of hidden runs, under one tape."""
-    made = made_up(spec, np.random.default_rng(seed), UNITS)
-    usual = _left(flow, made, spec, seed, counts[0])
+    records = made_up(spec, np.random.default_rng(seed), UNITS)
+    usual = _left(flow, records, spec, seed, counts[0])
     if "error" in usual:
         yield Finding(f"{verb}: flow", 0, False, f"it ended with {usual['error']}"[:300])
         return
     if usual["odometers"] != counts[0]:
         said = f"{usual['odometers']} runs were made under one reservation that is for {counts[0]}"
         yield Finding(f"{verb}: flow", 0, False, said)
-    others = [(f"one unit {kind}", other) for kind, _, other in neighbours(made, spec, seed)]
-    others.append(("all records white and of one class", far(made)))
+    others = [(f"one unit {kind}", other) for kind, _, other in neighbours(records, spec, seed)]
+    others.append(("all records white and of one class", far(records)))
     for kind, other in others:
         again = _left(flow, other, spec, seed, counts[0])
         differing = [what for what in usual.keys() | again.keys() if not bit_equal(usual.get(what), again.get(what))]
         said = f"with {kind}, under one tape, this differs: {', '.join(sorted(differing))}"
         yield Finding(f"{verb}: flow", 0, not differing, said if differing else f"with {kind} nothing else leaves")
     if len(counts) > 1:
-        yield _hidden(verb, flow, made, spec, seed, counts)
+        yield _hidden(verb, flow, records, spec, seed, counts)
 
 
 def _chosen(score: str, flow: Flow, spec: DataSpec, seed: int, count: int = 3) -> Finding:
     """It is the released score that decides: where it speaks for another run, another one is released."""
-    made = made_up(spec, np.random.default_rng(seed), UNITS)
-    found = []
+    records = made_up(spec, np.random.default_rng(seed), UNITS)
+    results = []
     for number in (1, count):
         with patch.dict(_FAVOUR, {score: number}):
-            found.append(_left(flow, made, spec, seed, count).get("result"))
-    ok = not bit_equal(*found)
+            results.append(_left(flow, records, spec, seed, count).get("result"))
+    ok = not bit_equal(*results)
     said = (
         "the run that the released score speaks for is taken"
         if ok
@@ -226,22 +235,24 @@ def _chosen(score: str, flow: Flow, spec: DataSpec, seed: int, count: int = 3) -
     return Finding("tune --private: choice", 0, ok, said)
 
 
-def _hidden(verb: str, flow: Flow, made: Made, spec: DataSpec, seed: int, counts: tuple[int, ...]) -> Finding:
+def _hidden(verb: str, flow: Flow, records: MadeUp, spec: DataSpec, seed: int, counts: tuple[int, ...]) -> Finding:
     """The number of hidden runs does not show, where all of them have the same answers."""
-    one, two = (_left(flow, made, spec, seed, count, alike_runs=True) for count in counts)
+    one, two = (_left(flow, records, spec, seed, count, alike_runs=True) for count in counts)
     differing = [w for w in one.keys() | two.keys() if w not in HIDDEN and not bit_equal(one.get(w), two.get(w))]
     said = f"with {counts[1]} hidden runs in place of {counts[0]} this differs: {', '.join(sorted(differing))}"
     return Finding(f"{verb}: hidden runs", 0, not differing, said if differing else "their number does not show")
 
 
-def _left(flow: Flow, made: Made, spec: DataSpec, seed: int, count: int, alike_runs: bool = False) -> dict[str, Any]:
+def _left(
+    flow: Flow, records: MadeUp, spec: DataSpec, seed: int, count: int, alike_runs: bool = False
+) -> dict[str, Any]:
     """All that leaves one run of a flow: what it returns, shows, says and writes; and what it asks."""
-    with tempfile.TemporaryDirectory() as folder, on_tape(made, count, alike_runs), listening() as heard:
+    with tempfile.TemporaryDirectory() as folder, on_tape(records, count, alike_runs), listening() as heard:
         place = Path(folder)
         left = {}
         run = Run(device="cpu", seed=seed, microbatch=MICROBATCH, progress=Recorder(), most=STEPS)
         try:
-            left["result"] = flow(made.box(spec), run, place)
+            left["result"] = flow(records.box(spec), run, place)
         except Exception as error:
             left["error"] = f"{type(error).__name__}: {error}".replace(folder, "")
         left["progress"] = run.progress.lines  # type: ignore[attr-defined]
@@ -306,9 +317,9 @@ _FAVOUR: dict[str, int] = {}  # the run that a score speaks for
 
 
 @contextmanager
-def on_tape(made: Made, count: int = 1, alike_runs: bool = False) -> Iterator[None]:
+def on_tape(records: MadeUp, count: int = 1, alike_runs: bool = False) -> Iterator[None]:
     """Barriers answer from one tape; secret draws of a selection are fixed; nothing is audited or rehearsed again."""
-    names = made.units
+    names = records.units
 
     def behind(data: Any, spec: DataSpec, odometer: Odometer, **how: Any) -> Taped:
         return Taped(names, alike_runs, data, spec, odometer, **how)
@@ -338,11 +349,11 @@ def _asked(plan: Plan, seed: int) -> list[Finding]:
 def _crossed(plan: Any, name: str, flow: Flow, seed: int) -> list[Finding]:
     """The sums behind the one answer of a flow, on neighbours, against what is declared."""
     spec = plan.data
-    found = []
-    made = made_up(spec, np.random.default_rng(seed), UNITS)
-    _left(flow, made, spec, seed, 1)
+    findings = []
+    records = made_up(spec, np.random.default_rng(seed), UNITS)
+    _left(flow, records, spec, seed, 1)
     usual = [total for asked, total in _HEARD if asked == name]
-    for kind, relation, other in neighbours(made, spec, seed):
+    for kind, relation, other in neighbours(records, spec, seed):
         _left(flow, other, spec, seed, 1)
         again = [total for asked, total in _HEARD if asked == name]
         gaps = [float((a - b).norm()) for a, b in zip(usual, again, strict=False)]
@@ -351,5 +362,5 @@ def _crossed(plan: Any, name: str, flow: Flow, seed: int) -> list[Finding]:
         ok = len(usual) == len(again) == plan.crossings[name].times and moved <= declared * (1 + 1e-9)
         ok = ok and all(odometer.plan.crossings[name] == plan.crossings[name] for odometer in _ODOMETERS)
         said = f"one unit {kind} moved {len(again)} sums by up to {moved:.4g}; declared {declared:.4g}, once"
-        found.append(Finding(f"{name}: sums along a run", 0, ok, said))
-    return found
+        findings.append(Finding(f"{name}: sums along a run", 0, ok, said))
+    return findings

@@ -35,7 +35,7 @@ def test_it_trains_the_head_alone_and_says_which_network_it_needs(file, tmp_path
     assert {n for n, p in made.network.named_parameters() if p.requires_grad} == {"head.weight", "head.bias"}
     told = made.statement["declared_public"]
     assert told["public_data"]["name"] == "resnet18" and str(file.parent) not in str(made.statement)
-    assert made.network.made.fingerprint in told["public_data"]["provenance"]
+    assert made.network.architecture.fingerprint in told["public_data"]["provenance"]
     assert TrainedClassifier.load(tmp_path / "out", weights=str(file)).digest() == made.digest()
     with pytest.raises(InputError, match="weights of resnet18 are not here"):
         TrainedClassifier.load(tmp_path / "out")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from sfumato.audit.recording.crossings import contributions
-from sfumato.audit.recording.recording_barrier import Action, Asked, Made, Opened, Seen, made_up
+from sfumato.audit.recording.recording_barrier import Action, Asked, MadeUp, Opened, Seen, made_up
 from sfumato.audit.recording.replay import Placed, Replay
 from sfumato.engine.gradients.per_example import ClippedGradient
 from sfumato.privacy.partitions import PartitionSum
@@ -52,7 +52,7 @@ def _probed(seen: Seen) -> list[Any]:
     return list(seen.notes["probed"])
 
 
-def _answers(asked: Asked, plan: Plan, probe: Made) -> Any:
+def _answers(asked: Asked, plan: Plan, probe: MadeUp) -> Any:
     if not isinstance(asked.query, PartitionSum):
         return contributions(asked.frozen, probe, asked.public, asked.device)
     return [torch.from_numpy(part) for part in Replay(asked, plan).teachers(Placed(probe, plan.budget.relation))]

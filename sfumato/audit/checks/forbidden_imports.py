@@ -38,9 +38,9 @@ RUNNERS = (
 def forbidden_imports(method: Any) -> Finding:
     """Imports in the module of a method, and in those of its family that it uses."""
     module = sys.modules.get(type(method).__module__)
-    found = sorted(f"{name} imports {taken}" for name in _used(module) for taken in _taken(name))
-    said = "; ".join(found) if found else "nothing that leads around the barrier is imported"
-    return Finding("forbidden imports", 0, not found, said)
+    forbidden = sorted(f"{name} imports {taken}" for name in _used(module) for taken in _taken(name))
+    said = "; ".join(forbidden) if forbidden else "nothing that leads around the barrier is imported"
+    return Finding("forbidden imports", 0, not forbidden, said)
 
 
 def _used(module: ModuleType | None) -> set[str]:
@@ -70,10 +70,10 @@ def _imports(name: str) -> frozenset[str]:
         tree = ast.parse(inspect.getsource(sys.modules[name]))
     except (OSError, TypeError, SyntaxError):  # typed at a prompt, or built in
         return frozenset()
-    found: set[str] = set()
+    imports: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return frozenset(found)
+            imports |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(imports)

@@ -105,14 +105,14 @@ def paths(recorded: Any, sums: Any) -> list[Finding]:
     """A method by the forced ways, on the records and without one of them; `sums` compares two runs."""
     plan = recorded.plan
     with forced():
-        one = recorded.learn(recorded.made)
-        two = recorded.learn(without_unit(recorded.made, CHANGED))
+        one = recorded.learn(recorded.records)
+        two = recorded.learn(without_unit(recorded.records, CHANGED))
     for run in (one, two):
         if run.error is not None:
             said = f"it ended with {type(run.error).__name__}: {run.error}"[:300]
             return [Finding("forced paths", 0, False, said)]
-    found = [replace(sums(plan, one, two, "removed", Relation.ADD_REMOVE), check="forced paths")]
-    return [*found, *_teachers(plan, one, recorded.seed), _agree(plan, recorded.seen, one)]
+    findings = [replace(sums(plan, one, two, "removed", Relation.ADD_REMOVE), check="forced paths")]
+    return [*findings, *_teachers(plan, one, recorded.seed), _agree(plan, recorded.seen, one)]
 
 
 def _teachers(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
@@ -120,8 +120,8 @@ def _teachers(plan: Plan, seen: Seen, seed: int) -> list[Finding]:
     last = {a.name: a for a in seen.barrier.asked if isinstance(a.query, PartitionSum)}
     with forced():
         subjects = [votes_subject(asked, plan, ("random",)) for asked in last.values()]
-        found = [level0.other_teachers(subject, np.random.default_rng(seed)) for subject in subjects]
-    return [replace(f, check="forced paths") for f in found if f is not None]
+        findings = [level0.other_teachers(subject, np.random.default_rng(seed)) for subject in subjects]
+    return [replace(f, check="forced paths") for f in findings if f is not None]
 
 
 def _agree(plan: Plan, seen: Seen, other: Seen) -> Finding:
@@ -152,8 +152,8 @@ def device_noise(plan: Plan, random: Random) -> list[Finding]:
         return crossing.mechanism(torch.zeros(shape, dtype=torch.float64), crossing.bound, noise).numpy()
 
     subject = Subject(name=name, release=lambda nothing: draw(WIDE), nothing=(None,), **claims(name, plan))
-    found = [*noise_checks.calibration(subject, random), _keys([draw((4,)).tobytes() for _ in range(DRAWS)])]
-    return [replace(f, check=f"device {f.check}") for f in found]
+    findings = [*noise_checks.calibration(subject, random), _keys([draw((4,)).tobytes() for _ in range(DRAWS)])]
+    return [replace(f, check=f"device {f.check}") for f in findings]
 
 
 def _keys(drawn: list[bytes]) -> Finding:

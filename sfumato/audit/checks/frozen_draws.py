@@ -109,6 +109,6 @@ def _times(loss: Loss, factors: Tensor) -> Loss:
 
 def marked(images: np.ndarray, marks: np.ndarray | int) -> np.ndarray:
     """Images with a mark in their first value."""
-    made = images.copy()
-    made[:, 0, 0, 0] = marks
-    return made
+    copies = images.copy()
+    copies[:, 0, 0, 0] = marks
+    return copies

@@ -56,8 +56,8 @@ class _Numbered:
 
 def _numbers(images: Tensor) -> Members:
     flat = images.double().mul(255).round().to(torch.uint8).reshape(-1, 4).cpu().numpy()
-    found = np.ascontiguousarray(flat).view("<u4").ravel().astype(np.int64) - 1
-    return found[found >= 0] // RECORDS
+    numbers = np.ascontiguousarray(flat).view("<u4").ravel().astype(np.int64) - 1
+    return numbers[numbers >= 0] // RECORDS
 
 
 @dataclass(eq=False)
@@ -115,8 +115,8 @@ class Listening:
         ear = self._ears[name]
         ear.heard.clear()
         self._barrier.release(name, ear.query)
-        found = np.concatenate([np.zeros(0, np.int64), *ear.heard])
-        return np.array(list(dict.fromkeys(found.tolist())), dtype=np.int64)  # a person once, in the order of places
+        numbers = np.concatenate([np.zeros(0, np.int64), *ear.heard])
+        return np.array(list(dict.fromkeys(numbers.tolist())), dtype=np.int64)  # a person once, in the order of places
 
     def shapes(self, name: str) -> set[int]:
         """How many rows the pages had on which a crossing was asked."""

@@ -20,7 +20,7 @@ REAL_NAMES = ("data", "record", "real", "label", "images", "batch", "private")
 def worst(subject: Subject, random: Random) -> tuple[Pair | None, float, str]:
     """The pair of neighbours that is furthest beyond its declared sensitivity; its ratio, and why it is bad."""
     assert subject.pairs is not None and subject.exact is not None
-    found: tuple[Pair | None, float, str] = (None, -1.0, "")
+    extreme: tuple[Pair | None, float, str] = (None, -1.0, "")
     for pair in subject.pairs(random):
         one = subject.exact(pair.one)
         two = subject.exact(pair.two)
@@ -30,9 +30,9 @@ def worst(subject: Subject, random: Random) -> tuple[Pair | None, float, str]:
             return pair, np.inf, "the answer is not finite"
         moved = float(np.linalg.norm(furthest(two - one, subject.queries)))
         ratio = moved / subject.declared[pair.relation]
-        if ratio > found[1]:
-            found = (pair, ratio, f"moved the answer by {moved:.4g}")
-    return found
+        if ratio > extreme[1]:
+            extreme = (pair, ratio, f"moved the answer by {moved:.4g}")
+    return extreme
 
 
 def furthest(gap: Array, queries: int) -> Array:
@@ -261,9 +261,9 @@ def golden(subject: Subject, random: Random) -> Finding | None:
     if subject.golden is None:
         return None
     rows = subject.golden()
-    what, found, known = max(rows, key=lambda row: abs(row[1] / row[2] - 1))
-    ok = abs(found / known - 1) < 2e-3
-    return Finding("golden numbers", 0, ok, f"{what}: epsilon {found:.4g}, known {known:.4g}")
+    what, epsilon, known = max(rows, key=lambda row: abs(row[1] / row[2] - 1))
+    ok = abs(epsilon / known - 1) < 2e-3
+    return Finding("golden numbers", 0, ok, f"{what}: epsilon {epsilon:.4g}, known {known:.4g}")
 
 
 def looks(subject: Subject, random: Random) -> Finding | None:

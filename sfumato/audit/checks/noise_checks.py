@@ -26,27 +26,27 @@ CORRELATED = 2**20  # values whose every distance is looked at
 def zero_input(subject: Subject, count: int | None = None) -> list[Array]:
     """Releases of inputs without a signal: nothing but noise, one row a release, for each such input."""
     assert subject.release is not None
-    made = []
+    releases = []
     for data in subject.nothing:
         first = subject.release(data)
         fewest = 24 if first.size <= WIDE else 6
         wanted = count or int(np.clip(NUMBERS // max(1, first.size) // len(subject.nothing), fewest, 600))
-        made.append(np.stack([first.ravel(), *(subject.release(data).ravel() for _ in range(wanted - 1))]))
-    return made
+        releases.append(np.stack([first.ravel(), *(subject.release(data).ravel() for _ in range(wanted - 1))]))
+    return releases
 
 
 def calibration(subject: Subject, random: Random) -> list[Finding]:
     """Scale, law, coverage, independence and support of the noise."""
     if subject.release is None or subject.sigma is None or not subject.nothing:
         return []
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for noise in zero_input(subject):
-        found += [_scale(noise, subject), _coverage(noise, subject), _law(noise, subject)]
+        findings += [_scale(noise, subject), _coverage(noise, subject), _law(noise, subject)]
         if not subject.discrete or subject.sigma > 0.7:  # sums of rarer noise are far from normal
-            found.append(_repeats(noise))
+            findings.append(_repeats(noise))
         if subject.grid:
-            found.append(_on_grid(noise, subject.grid))
-    return sorted(found, key=lambda f: f.ok)
+            findings.append(_on_grid(noise, subject.grid))
+    return sorted(findings, key=lambda f: f.ok)
 
 
 def moments(sigma: float, discrete: bool) -> tuple[float, float]:
@@ -91,9 +91,9 @@ def _law(noise: Array, subject: Subject) -> Finding:
     assert subject.sigma is not None
     if subject.discrete:
         return _whole_numbers(flat, subject.sigma)
-    found = stats.kstest(flat, lambda x: ndtr(x / subject.sigma), method="asymp")
-    said = f"distance {found.statistic:.4f} from a Gaussian, p = {found.pvalue:.2g}"
-    return Finding("noise law", 0, bool(found.pvalue > RARE), said)
+    test = stats.kstest(flat, lambda x: ndtr(x / subject.sigma), method="asymp")
+    said = f"distance {test.statistic:.4f} from a Gaussian, p = {test.pvalue:.2g}"
+    return Finding("noise law", 0, bool(test.pvalue > RARE), said)
 
 
 def _whole_numbers(flat: Array, sigma: float) -> Finding:
@@ -153,10 +153,10 @@ def inclusion(subject: Subject, random: Random) -> list[Finding]:
     epoch = max(2, min(round(1 / who.rate), WINDOW))
     events = max(120, 6 * epoch) if who.law == "poisson" else max(4000, 40 * epoch)
     drawn = list(who.draw(events))
-    found = [_average(who, drawn), _together(who, drawn)]
+    findings = [_average(who, drawn), _together(who, drawn)]
     if who.law == "poisson":
-        found += [_sizes(who, drawn), _epochs(who, drawn, epoch)]
-    return sorted(found, key=lambda f: f.ok)
+        findings += [_sizes(who, drawn), _epochs(who, drawn, epoch)]
+    return sorted(findings, key=lambda f: f.ok)
 
 
 def _average(who: Inclusion, drawn: list[NDArray[np.int64]]) -> Finding:

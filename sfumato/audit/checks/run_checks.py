@@ -15,11 +15,11 @@ def run_checks(
 ) -> list[Finding]:
     """What the auditors up to `level` find. `alpha` is the false-alarm rate of each game of levels 1 and 2."""
     random = np.random.default_rng(seed)
-    found = [check(subject, random) for check in level0.CHECKS]
-    found += noise_checks.calibration(subject, random) + noise_checks.inclusion(subject, random)
-    found.append(noise_checks.support(subject, random))
+    findings = [check(subject, random) for check in level0.CHECKS]
+    findings += noise_checks.calibration(subject, random) + noise_checks.inclusion(subject, random)
+    findings.append(noise_checks.support(subject, random))
     if level >= 1:
-        found.append(step(subject, random, draws, alpha))
+        findings.append(step(subject, random, draws, alpha))
     if level >= 2:
-        found.append(end_to_end(subject, random, runs, alpha))
-    return [f for f in found if f is not None]
+        findings.append(end_to_end(subject, random, runs, alpha))
+    return [f for f in findings if f is not None]

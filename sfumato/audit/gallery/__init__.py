@@ -27,11 +27,11 @@ ALPHA = SIGNIFICANCE / GAMES
 
 def findings_of(bug: Bug, planted: bool, seed: int) -> list[Finding]:
     """What the auditors find in a bug, or in its twin."""
-    made = bug.build(planted)
-    if isinstance(made, Subject):
-        return run_checks(made, level=bug.level, seed=seed, draws=bug.draws, runs=bug.runs, alpha=ALPHA)
-    found = check(made, level=bug.level, seed=seed).rows
-    return [replace(f, check=f.check.rpartition(": ")[2]) for f in found]  # without the name of the crossing
+    subject = bug.build(planted)
+    if isinstance(subject, Subject):
+        return run_checks(subject, level=bug.level, seed=seed, draws=bug.draws, runs=bug.runs, alpha=ALPHA)
+    rows = check(subject, level=bug.level, seed=seed).rows
+    return [replace(f, check=f.check.rpartition(": ")[2]) for f in rows]  # without the name of the crossing
 
 
 def run(seed: int = 0, only: Iterable[str] | None = None) -> list[dict[str, Any]]:
@@ -41,12 +41,12 @@ def run(seed: int = 0, only: Iterable[str] | None = None) -> list[dict[str, Any]
 
 
 def _row(bug: Bug, seed: int) -> dict[str, Any]:
-    found = findings_of(bug, True, seed)
+    findings = findings_of(bug, True, seed)
     twin = findings_of(bug, False, seed)
-    convicting = [f for f in found if not f.ok and (not bug.by or f.check in bug.by)]
+    convicting = [f for f in findings if not f.ok and (not bug.by or f.check in bug.by)]
     verdict = "caught" if convicting else "pass"
     twin_verdict = "pass" if all(f.ok for f in twin) else "caught"
-    shown = convicting[0] if convicting else max(found, key=lambda f: f.level)
+    shown = convicting[0] if convicting else max(findings, key=lambda f: f.level)
     return {
         "id": bug.id,
         "name": bug.name,

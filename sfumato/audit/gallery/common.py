@@ -70,11 +70,11 @@ def add_noise(value: Array, mechanism: Mechanism, bound: AnyBound) -> Array:
 
 def record(kind: str, d: int, random: Random) -> Array:
     """One awkward record."""
-    made = random.normal(size=d) * 3
+    vector = random.normal(size=d) * 3
     values = {"zero": 0.0, "constant": 2.0, "nan": np.nan, "infinite": np.inf, "huge": 1e200, "tiny": 1e-200}
     if kind in values:
         return np.full(d, values[kind])
-    return np.sign(made) * 3 if kind == "tie" else made
+    return np.sign(vector) * 3 if kind == "tie" else vector
 
 
 def vector_pairs(d: int, sizes: tuple[int, ...] = (1, 2, 12), changed: int = 0) -> Callable[[Random], Iterator[Pair]]:
@@ -97,9 +97,9 @@ def vector_pairs(d: int, sizes: tuple[int, ...] = (1, 2, 12), changed: int = 0) 
 
 def change(data: Array, j: int, random: Random, kind: str) -> Array:
     """The records with another one at j."""
-    made = data.copy()
-    made[j] = {"zero": 0.0, "huge": 1e6, "tiny": -1e6}.get(kind, random.normal(size=data.shape[1]) * 3)
-    return made
+    records = data.copy()
+    records[j] = {"zero": 0.0, "huge": 1e6, "tiny": -1e6}.get(kind, random.normal(size=data.shape[1]) * 3)
+    return records
 
 
 def normal_batch(n: int, d: int) -> Callable[[Random], Array]:

@@ -76,10 +76,10 @@ def rows(query: ClippedGradient, data: Array, *public: Any) -> Array:
     return query.rows(*batch(data), *public).numpy()
 
 
-def rows_of(query: ClippedGradient, made: Any, change: Any, *public: Any) -> Rows:
+def rows_of(query: ClippedGradient, draw: Any, change: Any, *public: Any) -> Rows:
     """Clipped gradients and their derivatives, as a subject has them."""
     return Rows(
-        lambda data: rows(query, data, *public), made, change, lambda data: jacobian(query, *batch(data), *public)
+        lambda data: rows(query, data, *public), draw, change, lambda data: jacobian(query, *batch(data), *public)
     )
 
 
@@ -97,14 +97,14 @@ class _Vectors:
         """Nothing to free."""
 
 
-def barrier(made: Crossing, data: Array | None = None, ranks: Ranks | None = None) -> Barrier:
+def barrier(crossing: Crossing, data: Array | None = None, ranks: Ranks | None = None) -> Barrier:
     """A real barrier around vectors, or a blind one."""
     box = None
     if data is not None:
         labels = np.zeros(len(data), np.int64)
         digests = np.zeros((len(data), 32), np.uint8)
         box = PrivateImages(SPEC, Records(_Vectors(data), labels, None, digests))
-    return Barrier(box, SPEC, odometer({"gradient": made}), noise=noise(), ranks=ranks)
+    return Barrier(box, SPEC, odometer({"gradient": crossing}), noise=noise(), ranks=ranks)
 
 
 def free(query: Summed, multiplier: float = MULTIPLIER, **parts: Any) -> Crossing:
@@ -114,16 +114,16 @@ def free(query: Summed, multiplier: float = MULTIPLIER, **parts: Any) -> Crossin
 
 def gradient_step(name: str, query: ClippedGradient, **parts: Any) -> Subject:
     """One step as a subject; all claims are those of the real parts."""
-    made = free(query)
-    blind = barrier(made)
+    crossing = free(query)
+    blind = barrier(crossing)
     given = dict(
         declared=declared(query.bound),
-        sigma=made.mechanism.std(query.bound),
+        sigma=crossing.mechanism.std(query.bound),
         grid=query.bound.grid,
         pairs=vector_pairs(D),
         exact=lambda data: total(query, data),
         nothing=(None,),
-        release=lambda data: (blind if data is None else barrier(made, data)).release("gradient", query).numpy(),
-        projected=lambda exact, u, n: add_noise(np.tile(exact, (n, 1)), made.mechanism, query.bound) @ u,
+        release=lambda data: (blind if data is None else barrier(crossing, data)).release("gradient", query).numpy(),
+        projected=lambda exact, u, n: add_noise(np.tile(exact, (n, 1)), crossing.mechanism, query.bound) @ u,
     )
     return Subject(name=name, **(given | parts))  # type: ignore[arg-type]

@@ -134,8 +134,8 @@ def aggregate(bug: bool) -> Subject:
         same = np.tile(10 * np.eye(D)[0], (SIZE + 1, 1))
         yield Pair("turning", Relation.ADD_REMOVE, same, same[1:])
 
-    made = rows_of(query, normal_batch(BATCH, D), change)
-    return gradient_step("aggregation", query, rows=made, pairs=pairs, release=None, nothing=())
+    rows = rows_of(query, normal_batch(BATCH, D), change)
+    return gradient_step("aggregation", query, rows=rows, pairs=pairs, release=None, nothing=())
 
 
 def zero_variance(bug: bool) -> Subject:
@@ -156,13 +156,13 @@ def realised_size(bug: bool) -> Subject:
     """The noisy sum is divided by the size that the batch happened to have; it should be by the expected one."""
     query = linear()
     config = DPSGDConfig(steps=1, batch=EXPECTED)
-    made = free(query)
+    crossing = free(query)
 
     def divided(data: Array) -> DPSGDConfig:
         return replace(config, batch=max(1, len(data))) if bug else config
 
     def release(data: Array) -> Array:
-        assign(query.net, barrier(made, data).release(GRADIENT, query) / divided(data).batch)
+        assign(query.net, barrier(crossing, data).release(GRADIENT, query) / divided(data).batch)
         slope = next(query.net.parameters()).grad
         assert slope is not None
         return EXPECTED * slope[0].double().numpy()

@@ -83,12 +83,12 @@ def _added(shares: list[Array]) -> Array:
 def by_rank(bug: bool) -> Subject:
     """Each of four ranks adds noise for its share of the average; only one draw after the reduction is right."""
     query = engine.linear()
-    made = engine.free(query, engine.MULTIPLIER / (RANKS if bug else 1))
+    crossing = engine.free(query, engine.MULTIPLIER / (RANKS if bug else 1))
     if bug:
-        barriers = [engine.barrier(made) for _ in range(RANKS)]
+        barriers = [engine.barrier(crossing) for _ in range(RANKS)]
     else:
         first = _Dealt(query)
-        first.barrier = engine.barrier(made, ranks=first)
+        first.barrier = engine.barrier(crossing, ranks=first)
         barriers = [first.barrier]
 
     def release(nothing: None) -> Array:
@@ -96,7 +96,7 @@ def by_rank(bug: bool) -> Subject:
 
     def projected(exact: Array, u: Array, n: int) -> Array:
         shares = [exact, *np.zeros((len(barriers) - 1, len(exact)))]
-        return _added([add_noise(np.tile(s, (n, 1)), made.mechanism, query.bound) @ u for s in shares])
+        return _added([add_noise(np.tile(s, (n, 1)), crossing.mechanism, query.bound) @ u for s in shares])
 
     def exact(data: Array) -> Array:
         return _added([engine.total(query, data[rank::RANKS]) for rank in range(RANKS)])

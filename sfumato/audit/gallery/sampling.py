@@ -73,12 +73,12 @@ def shuffled(bug: bool) -> Subject:
     batches = 20
     query = engine.linear()
     sampler = _Shuffled(batches) if bug else Poisson(1 / batches)
-    made = engine.free(query, 0.6, sampler=sampler)
+    crossing = engine.free(query, 0.6, sampler=sampler)
     named = np.c_[np.arange(units), np.zeros((units, engine.D - 1))]
 
     def draw(events: int) -> list[NDArray[np.int64]]:
         heard = _Heard(query)
-        barrier = engine.barrier(made, named)
+        barrier = engine.barrier(crossing, named)
         drawn = []
         for _ in range(events):
             heard.seen.clear()
@@ -99,10 +99,10 @@ def shuffled(bug: bool) -> Subject:
             taking = coins.reshape(runs, batches, batches)
             canary = taking[..., 0]
             others = taking[..., 1:].sum(2)
-        noisy = add_noise(pull * (canary * present - others), made.mechanism, made.bound)
+        noisy = add_noise(pull * (canary * present - others), crossing.mechanism, crossing.bound)
         return np.asarray(noisy.max(1), dtype=np.float64)
 
-    profile = accountant.profile([made.event(Relation.ADD_REMOVE, batches)])
+    profile = accountant.profile([crossing.event(Relation.ADD_REMOVE, batches)])
     return Subject(name="loader", inclusion=Inclusion(draw, units, 1 / batches), play=play, profile=profile)
 
 

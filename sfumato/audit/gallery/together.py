@@ -56,8 +56,8 @@ class _Signs:
 
     def _kernel(self, images: Tensor) -> Tensor:
         kind = torch.float32 if len(images) % 2 else torch.bfloat16
-        found = (images.flatten(1) - 0.5).to(kind) @ self.features.to(kind)
-        return self.bound.project(found.sign())
+        projections = (images.flatten(1) - 0.5).to(kind) @ self.features.to(kind)
+        return self.bound.project(projections.sign())
 
 
 def shapes(bug: bool) -> Method:

@@ -61,8 +61,8 @@ class Bare:
 @lru_cache(maxsize=1)
 def teachers() -> PartitionHandle:
     """Real parts, each with a few made-up records."""
-    made = made_up(SPEC, np.random.default_rng(0), 12 * TEACHERS)
-    return hide(Partitions(Bare(), TEACHERS, made.records(), SPEC, Relation.ADD_REMOVE, KEY, "cpu"))
+    records = made_up(SPEC, np.random.default_rng(0), 12 * TEACHERS)
+    return hide(Partitions(Bare(), TEACHERS, records.stored(), SPEC, Relation.ADD_REMOVE, KEY, "cpu"))
 
 
 @lru_cache(maxsize=1)
@@ -91,15 +91,15 @@ def tally(gradients: Array, vote: Vote = VOTES.encode) -> Array:
     return inside(teachers()).total(question(vote), 1, None, (given(gradients),))[0].numpy()
 
 
-def add_votes_noise(value: Array, made: Crossing = CROSSING) -> Array:
+def add_votes_noise(value: Array, crossing: Crossing = CROSSING) -> Array:
     """Noise of the real mechanism."""
-    return made.mechanism(torch.from_numpy(np.asarray(value, np.float64)), made.bound, noise()).numpy()
+    return crossing.mechanism(torch.from_numpy(np.asarray(value, np.float64)), crossing.bound, noise()).numpy()
 
 
 @lru_cache(maxsize=4)
-def claim(made: Crossing) -> Curve:
+def claim(crossing: Crossing) -> Curve:
     """What one use of a crossing says of itself."""
-    return curve_of(accountant.profile([made.event(Relation.ADD_REMOVE, 1)]))
+    return curve_of(accountant.profile([crossing.event(Relation.ADD_REMOVE, 1)]))
 
 
 def teacher_pairs(random: Random) -> Iterator[Pair]:
@@ -122,7 +122,7 @@ def teacher_pairs(random: Random) -> Iterator[Pair]:
 def voting(
     name: str,
     *,
-    made: Crossing = CROSSING,
+    crossing: Crossing = CROSSING,
     vote: Vote = VOTES.encode,
     choose: Callable[[Array], Array] | None = None,
     **parts: Any,
@@ -137,9 +137,9 @@ def voting(
             return add_votes_noise(exact(data))
         return barrier().release("votes", question(vote), given(data))[0].numpy()
 
-    found = dict(
-        declared=dict.fromkeys(Relation, made.event(Relation.ADD_REMOVE).sensitivity),
-        curve=lambda _: claim(made),
+    defaults = dict(
+        declared=dict.fromkeys(Relation, crossing.event(Relation.ADD_REMOVE).sensitivity),
+        curve=lambda _: claim(crossing),
         sigma=SIGMA,
         discrete=True,
         grid=BALLOT.grid,
@@ -149,4 +149,4 @@ def voting(
         projected=lambda value, u, n: add_votes_noise(np.tile(value, (n, 1))) @ u,
         nothing=(np.zeros((TEACHERS, D)),),
     )
-    return Subject(name=name, **(found | parts))  # type: ignore[arg-type]
+    return Subject(name=name, **(defaults | parts))  # type: ignore[arg-type]

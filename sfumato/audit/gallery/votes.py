@@ -31,7 +31,7 @@ from sfumato.audit.gallery.topagg import (
     voting,
 )
 from sfumato.audit.games.end_to_end import PartitionCanary
-from sfumato.audit.recording.recording_barrier import Counting, Made, made_up
+from sfumato.audit.recording.recording_barrier import Counting, MadeUp, made_up
 from sfumato.audit.recording.replay import answered, members
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
 from sfumato.engine.teachers.critics import Critics
@@ -44,17 +44,17 @@ from sfumato.privacy.plan import Crossing, crossing
 
 def half_sensitivity(bug: bool) -> Subject:
     """sqrt(k), the norm of a vote, where 2 sqrt(k), the distance of two, is needed."""
-    return voting("top-k votes", made=replace(CROSSING, held=not bug))
+    return voting("top-k votes", crossing=replace(CROSSING, held=not bug))
 
 
 def select_first(bug: bool) -> Subject:
     """The k winners are chosen before noise is added; choosing them afterwards is post-processing."""
 
     def winners(total: Array) -> Array:
-        made = np.zeros_like(total)
+        selection = np.zeros_like(total)
         kept = largest(torch.from_numpy(np.abs(total)), K).numpy()
-        made[kept] = total[kept]
-        return made
+        selection[kept] = total[kept]
+        return selection
 
     return voting("selection", choose=winners if bug else None)
 
@@ -94,10 +94,10 @@ def batch_as_one(bug: bool) -> Subject:
     steps = 3
     batch = 8
     charged = steps if bug else steps * batch
-    made = crossing(BALLOT, SIGMA * math.sqrt(charged) / BALLOT.norm, times=charged, held=True)
+    votes_crossing = crossing(BALLOT, SIGMA * math.sqrt(charged) / BALLOT.norm, times=charged, held=True)
 
     def counted() -> tuple[int, int]:
-        book = odometer({"votes": made})
+        book = odometer({"votes": votes_crossing})
         barrier = open_barrier(_OneABatch(book) if bug else book)  # type: ignore[arg-type]
         behind(barrier).noise = source = Counting(behind(barrier).noise)
         for _ in range(steps):
@@ -105,7 +105,7 @@ def batch_as_one(bug: bool) -> Subject:
             behind(barrier)._released = dict(book.used)  # else the barrier itself would refuse the next one
         return source.values // D, book.used["votes"]
 
-    free = open_barrier(odometer({"votes": replace(made, times=1 << 40)}))
+    free = open_barrier(odometer({"votes": replace(votes_crossing, times=1 << 40)}))
     canary = int(np.flatnonzero(np.diff(inside(teachers())._starts))[0])
 
     def query(votes: Array) -> Array:
@@ -114,7 +114,7 @@ def batch_as_one(bug: bool) -> Subject:
         return free.release("votes", question(queries=len(votes)), gradients).numpy()
 
     u = np.r_[np.ones(K), np.zeros(D - K)]
-    profile = accountant.profile([made.event(Relation.ADD_REMOVE)])
+    profile = accountant.profile([votes_crossing.event(Relation.ADD_REMOVE)])
     game = PartitionCanary(query, u, steps * batch, profile)
     return Subject(name="batch of queries", counted=counted, play=game.play, profile=game.profile)
 
@@ -123,14 +123,14 @@ def _partitioned(swap: Callable[[int], NDArray[np.int64]] | None) -> Subject:
     """Real parts around named records; `swap(records)` gives, in order of the parts, who fills each of equal size."""
 
     def parts(names: Sequence[bytes]) -> Sequence[frozenset[int]]:
-        made = Made(np.zeros((len(names), *SPEC.shape), np.uint8), np.zeros(len(names), np.int64)).records()
-        made.digests = np.frombuffer(b"".join(n.ljust(32, b".") for n in names), np.uint8).reshape(-1, 32)
-        found = Partitions(Bare(), TEACHERS, made, SPEC, Relation.ADD_REMOVE, KEY, "cpu")
+        records = MadeUp(np.zeros((len(names), *SPEC.shape), np.uint8), np.zeros(len(names), np.int64)).stored()
+        records.digests = np.frombuffer(b"".join(n.ljust(32, b".") for n in names), np.uint8).reshape(-1, 32)
+        partitions = Partitions(Bare(), TEACHERS, records, SPEC, Relation.ADD_REMOVE, KEY, "cpu")
         if swap is not None:
             order = swap(len(names))
-            found._order = order
-            found._starts = np.arange(TEACHERS + 1) * len(order) // TEACHERS
-        return members(found, np.arange(len(names)))
+            partitions._order = order
+            partitions._starts = np.arange(TEACHERS + 1) * len(order) // TEACHERS
+        return members(partitions, np.arange(len(names)))
 
     return Subject(name="partition", parts=parts)
 
@@ -195,8 +195,8 @@ def shared_optimiser(bug: bool) -> Subject:
     model = _Slots(Critics(SPEC.shape, len(SPEC.classes), width=2, hidden=4, teacher_batch=2), shared=bug)
     public = torch.linspace(0, 1, 3 * 64).view(3, *SPEC.shape), torch.tensor([0, 1, 0])
 
-    def states(made: Made) -> list[NDArray[np.uint8]]:
-        parts = Partitions(model, 6, made.records(), SPEC, Relation.REPLACE_ONE, KEY, "cpu")
+    def states(records: MadeUp) -> list[NDArray[np.uint8]]:
+        parts = Partitions(model, 6, records.stored(), SPEC, Relation.REPLACE_ONE, KEY, "cpu")
         for _ in range(3):
             parts.train(*public)
         query = PartitionSum(

@@ -40,14 +40,14 @@ def attack(
     from sfumato.release import Release
 
     opened = release if isinstance(release, Release) else Release.load(release)
-    made = opened.sample(samples, seed=seed).pixels
+    synthetic = opened.sample(samples, seed=seed).pixels
     inside, outside = (
-        _candidates(source, made.shape[1:], word)
+        _candidates(source, synthetic.shape[1:], word)
         for source, word in ((members, "--members"), (nonmembers, "--nonmembers"))
     )
-    scores = -nearest(inside, made), -nearest(outside, made)
+    scores = -nearest(inside, synthetic), -nearest(outside, synthetic)
     guarantee = opened.statement["guarantee"]
-    found = judge(*scores, _ceiling(guarantee), guarantee["delta"], seed)
+    verdict = judge(*scores, _ceiling(guarantee), guarantee["delta"], seed)
     return {
         "attack": "GAN-Leaks, full black box, L2 in pixels",
         "internal": True,
@@ -57,7 +57,7 @@ def attack(
         "nonmembers": len(outside),
         "samples": samples,
         "claim": {key: guarantee[key] for key in ("epsilon", "delta", "mu")},
-        **found,
+        **verdict,
     }
 
 
@@ -84,16 +84,16 @@ def _candidates(source: Any, shape: tuple[int, ...], word: str) -> NDArray[np.ui
     return images
 
 
-def nearest(images: NDArray[np.uint8], made: NDArray[np.uint8], chunk: int = 500) -> NDArray[np.float64]:
+def nearest(images: NDArray[np.uint8], synthetic: NDArray[np.uint8], chunk: int = 500) -> NDArray[np.float64]:
     """Distance of each image to the nearest generated one, in grey levels from 0 to 1."""
-    flat = made.reshape(len(made), -1).astype(np.float32) / 255
+    flat = synthetic.reshape(len(synthetic), -1).astype(np.float32) / 255
     squares = (flat**2).sum(1)
-    found = []
+    distances = []
     for start in range(0, len(images), chunk):
         some = images[start : start + chunk].reshape(-1, flat.shape[1]).astype(np.float32) / 255
         best = (some**2).sum(1) + (squares - 2 * some @ flat.T).min(1)
-        found.append(np.sqrt(np.maximum(best, 0)))
-    return np.concatenate(found).astype(np.float64)
+        distances.append(np.sqrt(np.maximum(best, 0)))
+    return np.concatenate(distances).astype(np.float64)
 
 
 def auc(inside: Array, outside: Array) -> float:

@@ -113,5 +113,5 @@ class PartitionCanary:
         u = self.votes if present else -self.votes
         together = max(1, int(AT_ONCE // (self.queries * len(u))))
         sizes = [min(together, runs - start) for start in range(0, runs, together)]
-        found = [(self.query(np.tile(u, (n * self.queries, 1))) @ self.votes).reshape(n, -1).sum(1) for n in sizes]
-        return np.concatenate(found)
+        scores = [(self.query(np.tile(u, (n * self.queries, 1))) @ self.votes).reshape(n, -1).sum(1) for n in sizes]
+        return np.concatenate(scores)

@@ -84,8 +84,8 @@ def games(
     lost = []
     for name, game in rounds:
         try:
-            if (found := game(SIGNIFICANCE / len(rounds))) is not None:
-                played.append((name, found))
+            if (outcome := game(SIGNIFICANCE / len(rounds))) is not None:
+                played.append((name, outcome))
         except Exception as error:  # a query under audit may fail in any way
             lost.append((name, error))
     return played, lost

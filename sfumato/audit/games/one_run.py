@@ -55,8 +55,8 @@ def audit(
     In systems with parts (voting), take one canary a part: canaries that share a part are not independent.
     """
     tries = sorted({max(2, int(len(scores) * share)) for share in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)})
-    found = []
+    bounds = []
     for guesses in tries:
         right = guess(scores, included, guesses)
-        found.append((epsilon_lower(len(scores), guesses, right, delta, significance / len(tries)), guesses, right))
-    return max(found)
+        bounds.append((epsilon_lower(len(scores), guesses, right, delta, significance / len(tries)), guesses, right))
+    return max(bounds)

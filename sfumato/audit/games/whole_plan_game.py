@@ -19,7 +19,7 @@ from sfumato.audit.games.end_to_end import likelihood
 from sfumato.audit.recording.crossings import KINDS, everyone
 from sfumato.audit.recording.gradients import as_canary
 from sfumato.audit.recording.parts import play_votes
-from sfumato.audit.recording.recording_barrier import Asked, Made, few, made_up, opened, with_unit, without_unit
+from sfumato.audit.recording.recording_barrier import Asked, MadeUp, few, made_up, opened, with_unit, without_unit
 from sfumato.audit.recording.subject import Array, Random
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.odometer import Odometer
@@ -38,8 +38,8 @@ class Whole:
 
     plan: Plan
     asked: Mapping[str, Asked]
-    one: Made
-    two: Made
+    one: MadeUp
+    two: MadeUp
     runs: int
 
     @property
@@ -79,18 +79,18 @@ class Whole:
         ratios = likelihood(along, gap, c.mechanism.std(c.bound), c.sampler.rate)
         return np.asarray(ratios.sum(1), dtype=np.float64)
 
-    def _barrier(self, made: Made) -> Barrier:
+    def _barrier(self, records: MadeUp) -> Barrier:
         plan = opened(self.plan)
         spec = few(self.plan.data)
-        return Barrier(made.box(spec), spec, Odometer(plan), microbatch=64, device=self._device)
+        return Barrier(records.box(spec), spec, Odometer(plan), microbatch=64, device=self._device)
 
     @property
     def _device(self) -> str:
         return next(iter(self.asked.values())).device
 
-    def exact(self, name: str, made: Made) -> Array:
+    def exact(self, name: str, records: MadeUp) -> Array:
         """The answer before noise, if everyone takes part."""
-        return everyone(self.asked[name], opened(self.plan), made).cpu().numpy()
+        return everyone(self.asked[name], opened(self.plan), records).cpu().numpy()
 
     def _released(self, name: str, present: bool, direction: Array, count: int) -> Array:
         """Whole releases through the real barrier."""
@@ -104,9 +104,9 @@ class Whole:
     def _along(self, name: str, present: bool, direction: Array, count: int) -> Array:
         """The real sampler and mechanism on lengths along the canary."""
         c = self.plan.crossings[name]
-        made = self.two if present else self.one
-        inner = behind(self._barrier(made))
-        full = float((self.exact(name, made) * direction).sum())
+        records = self.two if present else self.one
+        inner = behind(self._barrier(records))
+        full = float((self.exact(name, records) * direction).sum())
         units = inner.sums.units
         noise = inner.noise
         taking = [bool(len(c.sampler.draw(units, noise))) for _ in range(count)] if c.sampler.rate < 1 else True
@@ -117,11 +117,11 @@ class Whole:
 def canary(plan: Plan, asked: Mapping[str, Asked], random: Random, runs: int) -> Whole:
     """The game with the canary that moves the answers most, of one of each kind."""
     spec = plan.data
-    made = made_up(plan.data, random, 1)
+    records = made_up(plan.data, random, 1)
     asked = {name: as_canary(a) for name, a in asked.items()}
     games = []
     for kind in KINDS[:-1]:
-        with_ = with_unit(made, 0, "random" if kind == "antipodal" else kind, spec, random)
+        with_ = with_unit(records, 0, "random" if kind == "antipodal" else kind, spec, random)
         replaced = plan.budget.relation is Relation.REPLACE_ONE
         one = with_unit(with_, 0, "opposite", spec, random) if replaced else without_unit(with_, 0)
         one = _marked(one, 0)
@@ -132,8 +132,8 @@ def canary(plan: Plan, asked: Mapping[str, Asked], random: Random, runs: int) ->
     return max(games, key=_moved)
 
 
-def _marked(made: Made, mark: int) -> Made:
-    return replace(made, images=marked(made.images, mark))
+def _marked(records: MadeUp, mark: int) -> MadeUp:
+    return replace(records, images=marked(records.images, mark))
 
 
 def _moved(game: Whole) -> float:

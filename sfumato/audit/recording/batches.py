@@ -13,7 +13,7 @@ from sfumato.accounting.budget import Relation
 from sfumato.audit.checks.inclusion import inclusion_of
 from sfumato.audit.recording.crossings import VALUES, Around, claims, image_pairs
 from sfumato.audit.recording.crossings import WILD as KINDS
-from sfumato.audit.recording.recording_barrier import Asked, Made, made_up
+from sfumato.audit.recording.recording_barrier import Asked, MadeUp, made_up
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.plan import Plan
@@ -43,19 +43,19 @@ def anything_subject(asked: Asked, plan: Plan) -> Subject:
     shape = query.shape
     inside = Around(asked, plan)
 
-    def exact(data: tuple[Made, str]) -> Array:
-        made, kind = data
+    def exact(data: tuple[MadeUp, str]) -> Array:
+        records, kind = data
 
         def value(images: Tensor, labels: Tensor, *public: Any) -> Tensor:
             return torch.full(shape, VALUES[kind] if kind else 1.0, dtype=torch.float64, device=images.device)
 
-        return Around(replace(asked, query=replace(query, function=value)), plan).exact(made)
+        return Around(replace(asked, query=replace(query, function=value)), plan).exact(records)
 
     def pairs(random: Random) -> Iterator[Pair]:
-        made = made_up(plan.data, random, 3)
+        records = made_up(plan.data, random, 3)
         for relation in Relation:
-            yield from (Pair(kind, relation, (made, ""), (made, kind)) for kind in KINDS)
-            yield Pair("turned", relation, (made, "huge"), (made, "turned"))
+            yield from (Pair(kind, relation, (records, ""), (records, kind)) for kind in KINDS)
+            yield Pair("turned", relation, (records, "huge"), (records, "turned"))
 
     return Subject(
         name=f"{asked.name}, any value",

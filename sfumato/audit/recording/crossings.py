@@ -16,7 +16,7 @@ from sfumato.accounting.tradeoff import Curve, curve_of
 from sfumato.audit.checks.inclusion import inclusion_of
 from sfumato.audit.recording.recording_barrier import (
     Asked,
-    Made,
+    MadeUp,
     Told,
     few,
     frozen_rng,
@@ -77,7 +77,7 @@ def subject_of(asked: Asked, plan: Plan) -> Subject:
         anew=inside.anew,
         projected=inside.projected,
         nothing=(None,),
-        rows=inside.rows(spec, lambda made: _jacobian(query, made, asked.public, asked.device)),
+        rows=inside.rows(spec, lambda records: _jacobian(query, records, asked.public, asked.device)),
         inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None,
         **claims(asked.name, plan),
     )
@@ -91,8 +91,8 @@ def wild_subject(asked: Asked, plan: Plan) -> Subject:
     shape = query.shape
     crossing = plan.crossings[asked.name]
 
-    def exact(data: tuple[Made, dict[int, str]]) -> Array:
-        made, wild = data
+    def exact(data: tuple[MadeUp, dict[int, str]]) -> Array:
+        records, wild = data
 
         def rows(images: Tensor, labels: Tensor, *public: object) -> Tensor:
             out = torch.ones((len(images), *shape), device=images.device)
@@ -100,17 +100,17 @@ def wild_subject(asked: Asked, plan: Plan) -> Subject:
                 [_wild(out[i], wild.get(round(float(images[i, 0, 0, 0]) * 255), "")) for i in range(len(out))]
             )
 
-        return Around(replace(asked, query=replace(query, contribution=rows)), plan).exact(made)
+        return Around(replace(asked, query=replace(query, contribution=rows)), plan).exact(records)
 
     def pairs(random: Random) -> Iterator[Pair]:
-        made = made_up(spec, random, 3)
-        made.images[:, 0, 0, 0] = (0 if made.persons is None else made.persons) + np.arange(len(made.images)) * (
-            made.persons is None
-        )
+        records = made_up(spec, random, 3)
+        records.images[:, 0, 0, 0] = (0 if records.persons is None else records.persons) + np.arange(
+            len(records.images)
+        ) * (records.persons is None)
         for kind in WILD:
-            yield Pair(kind, Relation.REPLACE_ONE, (made, {}), (made, {0: kind}))
-            gone = without_unit(made, 0)
-            yield Pair(kind, Relation.ADD_REMOVE, (made, {0: kind}), (gone, {}))
+            yield Pair(kind, Relation.REPLACE_ONE, (records, {}), (records, {0: kind}))
+            gone = without_unit(records, 0)
+            yield Pair(kind, Relation.ADD_REMOVE, (records, {0: kind}), (gone, {}))
 
     declared = {r: crossing.event(r).sensitivity for r in Relation}
     return Subject(name=f"{asked.name}, wild rows", declared=declared, pairs=pairs, exact=exact)
@@ -136,16 +136,16 @@ def along(crossing: Crossing, noise: Any, exact: Array, direction: Array, n: int
     return crossing.mechanism(value, bound, noise).cpu().numpy()
 
 
-def everyone(asked: Asked, plan: Plan, made: Made, query: Any = None) -> Tensor:
+def everyone(asked: Asked, plan: Plan, records: MadeUp, query: Any = None) -> Tensor:
     """The exact answer if all take part, each unit at a place of its own."""
-    inner = Inside(made.box(plan.data), plan.data, Odometer(plan), device=asked.device)
+    inner = Inside(records.box(plan.data), plan.data, Odometer(plan), device=asked.device)
     query = query or asked.query
     units = np.arange(inner.sums.units)
     if isinstance(query, BatchValue):
         return inner.sums.value(asked.name, query, units, asked.public)
-    places = int(made.units.max(initial=0)) + 1
+    places = int(records.units.max(initial=0)) + 1
     pages = Pages.holding(places, most=PLACES if places <= 2 * PLACES else PAGE)
-    placed = Told(made.units).placed(pages, units, ordered=True, noise=inner.noise)
+    placed = Told(records.units).placed(pages, units, ordered=True, noise=inner.noise)
     return inner.sums.total(asked.name, query, placed, len(units), asked.public)
 
 
@@ -186,23 +186,23 @@ class Around:
     def _crossing(self) -> Crossing:
         return self._plan.crossings[self._asked.name]
 
-    def _barrier(self, made: Made | None) -> Barrier:
+    def _barrier(self, records: MadeUp | None) -> Barrier:
         spec = few(self._plan.data)
-        box = None if made is None else made.box(spec)
+        box = None if records is None else records.box(spec)
         return Barrier(box, spec, Odometer(self._plan), device=self._asked.device, microbatch=PLACES)
 
-    def exact(self, made: Made) -> Array:
+    def exact(self, records: MadeUp) -> Array:
         """The answer if everyone takes part, as the mechanism gets it."""
         grid = self._crossing.bound.grid
         with frozen_rng(self._asked.device):
-            total = everyone(self._asked, self._plan, made)
+            total = everyone(self._asked, self._plan, records)
         return (torch.round(total / grid) * grid).cpu().numpy()
 
-    def release(self, made: Made | None) -> Array:
+    def release(self, records: MadeUp | None) -> Array:
         """The noisy answer; without data, to a question of the same shape that takes no time."""
-        if made is None:
+        if records is None:
             return self._noise(self._blind)
-        answer = self._barrier(made).release(self._asked.name, self._asked.query, *self._asked.public)
+        answer = self._barrier(records).release(self._asked.name, self._asked.query, *self._asked.public)
         return answer.cpu().numpy()
 
     def anew(self) -> Array:
@@ -216,58 +216,58 @@ class Around:
         """Draws along a direction."""
         return along(self._crossing, behind(self._blind).noise, exact, direction, n, self._asked.device)
 
-    def rows(self, spec: DataSpec, jacobian: Callable[[Made], Array]) -> Rows:
+    def rows(self, spec: DataSpec, jacobian: Callable[[MadeUp], Array]) -> Rows:
         """What each record contributes."""
         query = self._asked.query
         public = self._asked.public
         device = self._asked.device
 
-        def of(made: Made) -> Array:
-            return np.asarray(contributions(query, made, public, device).cpu(), dtype=np.float64)
+        def of(records: MadeUp) -> Array:
+            return np.asarray(contributions(query, records, public, device).cpu(), dtype=np.float64)
 
-        def change(made: Made, j: int, random: Random, kind: str) -> Made:
-            images = made.images.copy()
-            labels = made.labels.copy()
+        def change(records: MadeUp, j: int, random: Random, kind: str) -> MadeUp:
+            images = records.images.copy()
+            labels = records.labels.copy()
             images[j] = {"zero": 0, "huge": 255}.get(kind, random.integers(0, 256, images[j].shape, dtype=np.uint8))
             labels[j] = (labels[j] + 1) % len(spec.classes)
-            return replace(made, images=images, labels=labels)
+            return replace(records, images=images, labels=labels)
 
-        def alone(made: Made, i: int) -> Made:
-            return Made(made.images[i : i + 1], made.labels[i : i + 1])
+        def alone(records: MadeUp, i: int) -> MadeUp:
+            return MadeUp(records.images[i : i + 1], records.labels[i : i + 1])
 
         return Rows(of, lambda random: made_up(spec, random, 6), change, jacobian, alone)
 
 
-def tensors(made: Made, device: str = "cpu") -> tuple[Tensor, Tensor]:
+def tensors(records: MadeUp, device: str = "cpu") -> tuple[Tensor, Tensor]:
     """Images and labels as a query gets them."""
-    return torch.from_numpy(made.images).to(device).float().div_(255), torch.from_numpy(made.labels).to(device)
+    return torch.from_numpy(records.images).to(device).float().div_(255), torch.from_numpy(records.labels).to(device)
 
 
-def contributions(query: Any, made: Made, public: tuple[Any, ...], device: str = "cpu") -> Tensor:
+def contributions(query: Any, records: MadeUp, public: tuple[Any, ...], device: str = "cpu") -> Tensor:
     """Rows as the barrier would get them; any randomness of the contribution's own is held still."""
     with frozen_rng(device), torch.no_grad():
         ask = query.value if isinstance(query, BatchValue) else query.rows
-        rows: Tensor = ask(*tensors(made, device), *public)
+        rows: Tensor = ask(*tensors(records, device), *public)
         return rows
 
 
-def _jacobian(query: BoundedSum, made: Made, public: tuple[Any, ...], device: str) -> Array:
+def _jacobian(query: BoundedSum, records: MadeUp, public: tuple[Any, ...], device: str) -> Array:
     """Size of the derivative of each row by each image; zeros where the contribution has none."""
-    images, labels = tensors(made, device)
+    images, labels = tensors(records, device)
     images.requires_grad_()
     n = len(images)
-    found = np.zeros((n, n))
+    sizes = np.zeros((n, n))
     with frozen_rng(device), torch.enable_grad():
         rows = query.contribution(images, labels, *public)
         if not rows.requires_grad:
-            return found
+            return sizes
         for i in range(n):
             (g,) = torch.autograd.grad(
                 rows[i].double().square().sum() + rows[i].double().sum(), images, retain_graph=True, allow_unused=True
             )
             if g is not None:
-                found[i] = g.flatten(1).abs().amax(1).cpu().numpy()
-    return found
+                sizes[i] = g.flatten(1).abs().amax(1).cpu().numpy()
+    return sizes
 
 
 def image_pairs(spec: DataSpec, random: Random, units: int = 4, kinds: tuple[str, ...] = KINDS) -> Iterator[Pair]:

@@ -15,7 +15,7 @@ from sfumato.accounting.budget import Relation
 from sfumato.audit.checks.frozen_draws import WILD, FrozenDraws, marked
 from sfumato.audit.checks.inclusion import inclusion_of
 from sfumato.audit.recording.crossings import Around, claims, image_pairs, tensors
-from sfumato.audit.recording.recording_barrier import Asked, Made, made_up, with_unit, without_unit
+from sfumato.audit.recording.recording_barrier import Asked, MadeUp, made_up, with_unit, without_unit
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
 from sfumato.engine.gradients.per_example import ClippedGradient
 from sfumato.privacy.plan import Plan
@@ -39,7 +39,7 @@ def gradient_subject(asked: Asked, plan: Plan) -> Subject:
         anew=inside.anew,
         projected=inside.projected,
         nothing=(None,),
-        rows=inside.rows(spec, lambda made: _jacobian(query, made, asked.public, asked.device)),
+        rows=inside.rows(spec, lambda records: _jacobian(query, records, asked.public, asked.device)),
         inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None,
         **claims(asked.name, plan),
     )
@@ -51,13 +51,13 @@ def memory_subject(asked: Asked, plan: Plan) -> Subject:
     spec = plan.data
     others = made_up(spec, np.random.default_rng(7), 4)
 
-    def history(made: Made) -> list[tuple[frozenset[int], Array]]:
-        return [(frozenset({0}), inside.exact(made)), (frozenset({1}), inside.exact(others))]
+    def history(records: MadeUp) -> list[tuple[frozenset[int], Array]]:
+        return [(frozenset({0}), inside.exact(records)), (frozenset({1}), inside.exact(others))]
 
     def pairs(random: Random) -> Iterator[Pair]:
-        made = made_up(spec, random, 4)
-        yield Pair("removed", Relation.ADD_REMOVE, made, without_unit(made, 0))
-        yield Pair("opposite", Relation.REPLACE_ONE, made, with_unit(made, 0, "opposite", spec, random))
+        records = made_up(spec, random, 4)
+        yield Pair("removed", Relation.ADD_REMOVE, records, without_unit(records, 0))
+        yield Pair("opposite", Relation.REPLACE_ONE, records, with_unit(records, 0, "opposite", spec, random))
 
     declared = {r: plan.crossings[asked.name].event(r).sensitivity for r in Relation}
     return Subject(name=f"{asked.name}, memory", declared=declared, pairs=pairs, history=history)
@@ -68,19 +68,19 @@ def loud_subject(asked: Asked, plan: Plan) -> Subject:
     that appear, or turn round."""
     frozen = asked.frozen
 
-    def exact(made: Made, *kinds: tuple[int, str]) -> Array:
-        return Around(replace(asked, query=frozen.louder(dict(kinds))), plan).exact(made)
+    def exact(records: MadeUp, *kinds: tuple[int, str]) -> Array:
+        return Around(replace(asked, query=frozen.louder(dict(kinds))), plan).exact(records)
 
     def pairs(random: Random) -> Iterator[Pair]:
-        made = made_up(plan.data, random, 3)
-        who = np.arange(len(made.labels)) if made.persons is None else made.persons
-        made = replace(made, images=marked(made.images, who))
-        rest = without_unit(made, 0)
-        alone = without_unit(without_unit(made, 2), 1)
+        records = made_up(plan.data, random, 3)
+        who = np.arange(len(records.labels)) if records.persons is None else records.persons
+        records = replace(records, images=marked(records.images, who))
+        rest = without_unit(records, 0)
+        alone = without_unit(without_unit(records, 2), 1)
         for kind in WILD:
-            yield Pair(kind, Relation.REPLACE_ONE, (made,), (made, (0, kind)))
-            yield Pair(kind, Relation.ADD_REMOVE, (made, (0, kind)), (rest,))
-        yield Pair("turned", Relation.REPLACE_ONE, (made, (0, "loud")), (made, (0, "turned")))
+            yield Pair(kind, Relation.REPLACE_ONE, (records,), (records, (0, kind)))
+            yield Pair(kind, Relation.ADD_REMOVE, (records, (0, kind)), (rest,))
+        yield Pair("turned", Relation.REPLACE_ONE, (records, (0, "loud")), (records, (0, "turned")))
         yield Pair("lone", Relation.ADD_REMOVE, (without_unit(alone, 0),), (alone, (0, "loud")))
 
     once = _once(exact)
@@ -104,13 +104,13 @@ def as_canary(asked: Asked) -> Asked:
 
 def _once(exact: Callable[..., Array]) -> Callable[..., Array]:
     """The same, computed once for the same records: gradients take their time."""
-    found: dict[Any, Array] = {}
+    answers: dict[Any, Array] = {}
 
-    def again(made: Made, *more: Any) -> Array:
-        key = made.key, more
-        if key not in found:
-            found[key] = exact(made, *more)
-        return found[key]
+    def again(records: MadeUp, *more: Any) -> Array:
+        key = records.key, more
+        if key not in answers:
+            answers[key] = exact(records, *more)
+        return answers[key]
 
     return again
 
@@ -127,7 +127,7 @@ def sum_pairs(spec: DataSpec, random: Random, crowd: int) -> Iterator[Pair]:
     yield Pair("lone", Relation.ADD_REMOVE, lone, without_unit(lone, 0))
     rows = len(lone.labels)
     persons = None if lone.persons is None else np.repeat(np.arange(crowd), rows)
-    many = Made(np.tile(lone.images, (crowd, 1, 1, 1)), np.tile(lone.labels, crowd), persons)
+    many = MadeUp(np.tile(lone.images, (crowd, 1, 1, 1)), np.tile(lone.labels, crowd), persons)
     yield Pair("crowded", Relation.ADD_REMOVE, many, without_unit(many, 0))
     yield Pair("crowded", Relation.REPLACE_ONE, many, with_unit(many, 0, "opposite", spec, random))
 
@@ -138,9 +138,9 @@ def jacobian(real: ClippedGradient, images: Tensor, labels: Tensor, *public: Any
     Where the engine takes one example at a time there is none by another; where a layer cannot be derived twice, that
     of the loss stands in.
     """
-    found = np.zeros((len(images), len(images)))
+    sizes = np.zeros((len(images), len(images)))
     if real._settle(images, public) != "ghost":
-        return found
+        return sizes
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         images = images.clone().requires_grad_()
         losses = real._losses(real.net, real._batch(images, labels), public)
@@ -149,12 +149,12 @@ def jacobian(real: ClippedGradient, images: Tensor, labels: Tensor, *public: Any
                 moved = _slope(_gradient_length(loss, real), images)
             except RuntimeError:
                 moved = _slope(loss, images)
-            found[i] = 0 if moved is None else moved.flatten(1).abs().amax(1).cpu().numpy()
-    return found
+            sizes[i] = 0 if moved is None else moved.flatten(1).abs().amax(1).cpu().numpy()
+    return sizes
 
 
-def _jacobian(query: Any, made: Made, public: tuple[Any, ...], device: str) -> Array:
-    images, labels = tensors(made, device)
+def _jacobian(query: Any, records: MadeUp, public: tuple[Any, ...], device: str) -> Array:
+    images, labels = tensors(records, device)
     if not isinstance(query, FrozenDraws):
         return np.zeros((len(images), len(images)))
     return jacobian(query.on(images), images, labels, *public)

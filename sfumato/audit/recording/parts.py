@@ -67,8 +67,8 @@ class Wild:
         replay = Replay(asked, plan)
         self.query = replay.query
         self._asked = asked
-        made = made_up(plan.data, np.random.default_rng(5), UNITS)
-        self._parts = replay.parts(made.records(), plan.budget.relation)
+        records = made_up(plan.data, np.random.default_rng(5), UNITS)
+        self._parts = replay.parts(records.stored(), plan.budget.relation)
         self.who = int(np.flatnonzero(np.diff(self._parts._starts))[0])
 
     def pairs(self, random: Random) -> Iterator[Pair]:

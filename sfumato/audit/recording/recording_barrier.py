@@ -61,7 +61,7 @@ class StopLearning(BaseException):
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class MadeUp:
     """Made-up records: uint8 images, labels and, where the unit is a person, who is in them.
 
     `names` tell units apart when some of them leave; they are numbered without it.
@@ -86,9 +86,9 @@ class Made:
 
     def box(self, spec: DataSpec) -> PrivateImages:
         """The records in a box, as a barrier takes them."""
-        return PrivateImages(spec, self.records())
+        return PrivateImages(spec, self.stored())
 
-    def records(self) -> Records:
+    def stored(self) -> Records:
         """The records as they lie in a box, each known by a hash of its image and label."""
         named = [
             hashlib.blake2b(i.tobytes() + int(y).to_bytes(8, "big"), digest_size=32)
@@ -111,7 +111,7 @@ class _Pixels:
         """Nothing to free."""
 
 
-def made_up(spec: DataSpec, random: Random, units: int = 12) -> Made:
+def made_up(spec: DataSpec, random: Random, units: int = 12) -> MadeUp:
     """A few records of the spec's shape; where the unit is a person, two a person, in any order.
 
     The first unit has a class of its own, where there are enough: it empties one when it leaves.
@@ -121,18 +121,18 @@ def made_up(spec: DataSpec, random: Random, units: int = 12) -> Made:
     images = random.integers(0, 256, (len(owner), *spec.shape), dtype=np.uint8)
     others = max(1, len(spec.classes) - 1)
     labels = np.where(owner == CHANGED, len(spec.classes) - 1, random.integers(0, others, len(owner)))
-    return Made(images, labels, persons)
+    return MadeUp(images, labels, persons)
 
 
-def with_unit(made: Made, unit: int, kind: str, spec: DataSpec, random: Random) -> Made:
+def with_unit(records: MadeUp, unit: int, kind: str, spec: DataSpec, random: Random) -> MadeUp:
     """The records with those of one unit replaced by others of a kind."""
-    images = made.images.copy()
-    labels = made.labels.copy()
-    rows = np.flatnonzero(made.persons == unit) if made.persons is not None else np.array([unit])
+    images = records.images.copy()
+    labels = records.labels.copy()
+    rows = np.flatnonzero(records.persons == unit) if records.persons is not None else np.array([unit])
     for row in rows:
         images[row] = _image(images, row, kind, random)
         labels[row] = random.integers(0, len(spec.classes))
-    return replace(made, images=images, labels=labels)
+    return replace(records, images=images, labels=labels)
 
 
 def _image(images: np.ndarray, row: int, kind: str, random: Random) -> np.ndarray:
@@ -149,25 +149,25 @@ def _image(images: np.ndarray, row: int, kind: str, random: Random) -> np.ndarra
     return np.array(images[-1]) if kind == "duplicate" else fresh
 
 
-def without_unit(made: Made, unit: int) -> Made:
+def without_unit(records: MadeUp, unit: int) -> MadeUp:
     """The records without those of one unit; the others keep their order."""
-    gone = made.persons == unit if made.persons is not None else np.arange(len(made.labels)) == unit
-    persons = None if made.persons is None else np.unique(made.persons[~gone], return_inverse=True)[1]
-    return Made(made.images[~gone], made.labels[~gone], persons, np.delete(made.units, unit))
+    gone = records.persons == unit if records.persons is not None else np.arange(len(records.labels)) == unit
+    persons = None if records.persons is None else np.unique(records.persons[~gone], return_inverse=True)[1]
+    return MadeUp(records.images[~gone], records.labels[~gone], persons, np.delete(records.units, unit))
 
 
-def far(made: Made) -> Made:
+def far(records: MadeUp) -> MadeUp:
     """Records that have nothing in common with these."""
-    return replace(made, images=np.full_like(made.images, 255), labels=np.zeros_like(made.labels))
+    return replace(records, images=np.full_like(records.images, 255), labels=np.zeros_like(records.labels))
 
 
-def neighbours(made: Made, spec: DataSpec, seed: int) -> Iterator[tuple[str, Relation, Made]]:
+def neighbours(records: MadeUp, spec: DataSpec, seed: int) -> Iterator[tuple[str, Relation, MadeUp]]:
     """One unit made another, and one removed."""
-    other = with_unit(made, CHANGED, "zero", spec, np.random.default_rng(seed))
-    own = np.arange(len(made.labels)) == CHANGED if made.persons is None else made.persons == CHANGED
-    labels = (made.labels + own) % len(spec.classes)
+    other = with_unit(records, CHANGED, "zero", spec, np.random.default_rng(seed))
+    own = np.arange(len(records.labels)) == CHANGED if records.persons is None else records.persons == CHANGED
+    labels = (records.labels + own) % len(spec.classes)
     yield "made constant and relabelled", Relation.REPLACE_ONE, replace(other, labels=labels)
-    yield "removed", Relation.ADD_REMOVE, without_unit(made, CHANGED)
+    yield "removed", Relation.ADD_REMOVE, without_unit(records, CHANGED)
 
 
 class Counting:
@@ -217,9 +217,9 @@ class Told(Lot):
         """As many pages as it takes; where their number is left to chance, one more for some of the neighbours."""
         places = self._names[units]
         count = int(places.max(initial=0)) // pages.rows + 1 + (not ordered and CHANGED not in self._names)
-        found = np.full(count * pages.rows, BLANK)
-        found[places] = units
-        return found.reshape(count, pages.rows)
+        layout = np.full(count * pages.rows, BLANK)
+        layout[places] = units
+        return layout.reshape(count, pages.rows)
 
 
 def coin(name: str, use: int, unit: int) -> bool:
@@ -269,10 +269,10 @@ Action = Opened | Trained | Asked
 class RecordingBarrier:
     """Behind a barrier: passes each request on to a real one, writes it down, and answers from a fixed tape."""
 
-    def __init__(self, made: Made | None, plan: Plan, *, tape: int, device: str = "cpu") -> None:
+    def __init__(self, records: MadeUp | None, plan: Plan, *, tape: int, device: str = "cpu") -> None:
         self.spec = plan.data
         self.odometer = Odometer(plan)
-        box, names = (None, np.arange(0)) if made is None else (made.box(plan.data), made.units)
+        box, names = (None, np.arange(0)) if records is None else (records.box(plan.data), records.units)
         self._ranks = None if RANKS is None else RANKS()
         self._real = Inside(
             box,
@@ -391,10 +391,17 @@ class Seen:
 
 
 def learn(
-    method: Any, plan: Plan, made: Made | None, *, tape: int = 0, seed: int = 0, public: Any = None, device: str = "cpu"
+    method: Any,
+    plan: Plan,
+    records: MadeUp | None,
+    *,
+    tape: int = 0,
+    seed: int = 0,
+    public: Any = None,
+    device: str = "cpu",
 ) -> Seen:
     """Let a method learn briefly against a recording barrier."""
-    barrier = RecordingBarrier(made, plan, tape=tape, device=device)
+    barrier = RecordingBarrier(records, plan, tape=tape, device=device)
     run = Run(device=device, seed=seed, progress=Recorder(), odometer=barrier.odometer, most=STEPS)
     weights = None
     error = None

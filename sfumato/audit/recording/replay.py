@@ -18,7 +18,7 @@ from torch import Tensor
 from sfumato.accounting.budget import Relation
 from sfumato.audit.recording.recording_barrier import (
     Asked,
-    Made,
+    MadeUp,
     Opened,
     Trained,
     frozen_rng,
@@ -41,7 +41,7 @@ KINDS = ("random", "constant", "duplicate")
 class Placed:
     """Made-up records under a relation, which says what a unit is recognised by."""
 
-    made: Made
+    records: MadeUp
     relation: Relation
 
 
@@ -55,7 +55,7 @@ class Replay:
         self.plan = plan
         self.opened = asked.before[0]
         self._kinds = kinds
-        self._found: dict[Placed, tuple[Array, list[NDArray[np.uint8]]]] = {}
+        self._answers: dict[Placed, tuple[Array, list[NDArray[np.uint8]]]] = {}
         self._pairs: list[Pair] = []
 
     def pairs(self, random: Random) -> list[Pair]:
@@ -76,10 +76,10 @@ class Replay:
         return self._played(placed)[1]
 
     def _played(self, placed: Placed) -> tuple[Array, list[NDArray[np.uint8]]]:
-        if placed not in self._found:
+        if placed not in self._answers:
             with frozen_rng(self.asked.device):
-                self._found[placed] = self._again(self.parts(placed.made.records(), placed.relation))
-        return self._found[placed]
+                self._answers[placed] = self._again(self.parts(placed.records.stored(), placed.relation))
+        return self._answers[placed]
 
     def _again(self, parts: Partitions) -> tuple[Array, list[NDArray[np.uint8]]]:
         for action in self.asked.before[1:]:
@@ -95,39 +95,39 @@ class Replay:
         rows = [name.ljust(31, b".") + bytes([i]) for name in names for i in range(1 + person)]
         images = np.zeros((len(rows), *self.plan.data.shape), np.uint8)
         owner = np.repeat(np.arange(len(names)), 1 + person)
-        made = Made(images, np.zeros(len(rows), np.int64), owner if person else None).records()
-        made.digests = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, 32)
-        return members(self.parts(made, self.plan.budget.relation), owner)
+        records = MadeUp(images, np.zeros(len(rows), np.int64), owner if person else None).stored()
+        records.digests = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, 32)
+        return members(self.parts(records, self.plan.budget.relation), owner)
 
 
 def record_pairs(spec: DataSpec, random: Random, kinds: tuple[str, ...] = KINDS) -> Iterator[Pair]:
     """One unit of each kind removed, replaced by its opposite, or relabelled, among others that stay."""
     base = made_up(spec, random, UNITS)
     for kind in kinds:
-        made = with_unit(base, 0, kind, spec, random)
-        opposite = with_unit(made, 0, "opposite", spec, random)
-        other = np.where(_rows_of(made, 0), (made.labels + 1) % len(spec.classes), made.labels)
-        there, gone = (Placed(m, Relation.ADD_REMOVE) for m in (made, without_unit(made, 0)))
+        records = with_unit(base, 0, kind, spec, random)
+        opposite = with_unit(records, 0, "opposite", spec, random)
+        other = np.where(_rows_of(records, 0), (records.labels + 1) % len(spec.classes), records.labels)
+        there, gone = (Placed(m, Relation.ADD_REMOVE) for m in (records, without_unit(records, 0)))
         yield Pair(f"removed {kind}", Relation.ADD_REMOVE, there, gone)
-        one, *others = (Placed(m, Relation.REPLACE_ONE) for m in (made, opposite, replace(made, labels=other)))
+        one, *others = (Placed(m, Relation.REPLACE_ONE) for m in (records, opposite, replace(records, labels=other)))
         yield from (
             Pair(f"{how} {kind}", Relation.REPLACE_ONE, one, other)
             for how, other in zip(("replaced", "relabelled"), others, strict=True)
         )
 
 
-def _rows_of(made: Made, unit: int) -> NDArray[np.bool_]:
-    owner = np.arange(len(made.labels)) if made.persons is None else made.persons
+def _rows_of(records: MadeUp, unit: int) -> NDArray[np.bool_]:
+    owner = np.arange(len(records.labels)) if records.persons is None else records.persons
     return np.asarray(owner == unit)
 
 
 def members(parts: Partitions, owner: NDArray[np.int64]) -> list[frozenset[int]]:
     """The parts in which each unit has records; `owner` names the unit of each record."""
-    found: list[set[int]] = [set() for _ in range(int(owner.max(initial=-1)) + 1)]
+    held: list[set[int]] = [set() for _ in range(int(owner.max(initial=-1)) + 1)]
     part = np.repeat(np.arange(parts.parts), np.diff(parts._starts))
     for unit, number in zip(owner[parts._order], part, strict=True):
-        found[unit].add(int(number))
-    return [frozenset(f) for f in found]
+        held[unit].add(int(number))
+    return [frozenset(f) for f in held]
 
 
 def answered(

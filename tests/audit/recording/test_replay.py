@@ -12,13 +12,13 @@ from sfumato.privacy.partitions import inside
 
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
 METHOD = DataLens(teachers=6, topk=10, steps=6, batch=4, latent=4)
-MADE = made_up(SPEC, np.random.default_rng(0))
+RECORDS = made_up(SPEC, np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
 def recorded():
     plan = METHOD.plan(SPEC, Budget(4.0))
-    return learn(METHOD.small(), plan, MADE), plan
+    return learn(METHOD.small(), plan, RECORDS), plan
 
 
 def test_all_that_was_done_with_the_parts_is_written_down_in_order(recorded):
@@ -36,7 +36,7 @@ def test_a_replay_on_the_same_records_and_key_ends_in_the_same_state(recorded):
     replay.parts = lambda data, relation: type(real)(  # the secret key in place of the fixed one
         last.before[0].model, real.parts, data, SPEC, relation, real._key, "cpu"
     )
-    parts = replay.parts(MADE.records(), Relation.ADD_REMOVE)
+    parts = replay.parts(RECORDS.stored(), Relation.ADD_REMOVE)
     replay._again(parts)
     states, again = real._shelf.state_dict(), parts._shelf.state_dict()
     assert all((states[b][n] == again[b][n]).all() for b in states for n in states[b])
@@ -62,13 +62,13 @@ def test_neighbours_of_every_kind_are_there():
 
 
 def test_made_up_records_are_known_by_their_content():
-    digests = MADE.records().digests
-    assert len({bytes(d) for d in digests}) == len(MADE.labels)
-    twice = made_up(SPEC, np.random.default_rng(0)).records().digests
+    digests = RECORDS.stored().digests
+    assert len({bytes(d) for d in digests}) == len(RECORDS.labels)
+    twice = made_up(SPEC, np.random.default_rng(0)).stored().digests
     assert np.array_equal(digests, twice)
 
 
 def test_each_set_of_records_is_played_once(recorded):
     seen, plan = recorded
-    replay, placed = Replay(seen.barrier.asked[0], plan), Placed(MADE, Relation.ADD_REMOVE)
+    replay, placed = Replay(seen.barrier.asked[0], plan), Placed(RECORDS, Relation.ADD_REMOVE)
     assert replay.total(placed) is replay.total(placed)
