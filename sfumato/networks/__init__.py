@@ -14,7 +14,7 @@ from sfumato.networks.deconv import DeconvGenerator
 from sfumato.networks.diffusion import DiffusionGenerator
 from sfumato.networks.flow import FlowGenerator
 from sfumato.networks.generator import Generator
-from sfumato.networks.image_set import FixedSet
+from sfumato.networks.image_set import ImageSet
 from sfumato.networks.vae import VAEGenerator
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "DCGANGenerator",
     "DeconvGenerator",
     "DiffusionGenerator",
-    "FixedSet",
+    "ImageSet",
     "FlowGenerator",
     "Generator",
     "VAEGenerator",
@@ -37,7 +37,7 @@ KINDS = {
     "dcgan": "sfumato.networks.dcgan:DCGANGenerator",
     "deconv": "sfumato.networks.deconv:DeconvGenerator",
     "diffusion": "sfumato.networks.diffusion:DiffusionGenerator",
-    "fixed": "sfumato.networks.image_set:FixedSet",
+    "fixed": "sfumato.networks.image_set:ImageSet",
     "flow": "sfumato.networks.flow:FlowGenerator",
     "mirror": "sfumato.methods.gan.dpaf.generator:MirrorGenerator",
     "vae": "sfumato.networks.vae:VAEGenerator",

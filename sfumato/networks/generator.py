@@ -17,7 +17,7 @@ from sfumato.types import Images
 
 CHUNK = 250  # images made at once when sampling
 Net = TypeVar("Net", bound=nn.Module)
-LAWS = ("gaussian", "uniform")
+LATENT_DISTRIBUTIONS = ("gaussian", "uniform")
 BATCHES: ContextVar[int] = ContextVar("batches", default=16)  # of latents that statistics are settled on
 
 
@@ -50,8 +50,10 @@ class Generator(nn.Module, ABC):
         conditional: bool = True,
     ) -> None:
         super().__init__()
-        if latent_distribution not in LAWS:
-            raise ValueError(f"Expected latent_distribution {' or '.join(LAWS)}, found {latent_distribution=}.")
+        if latent_distribution not in LATENT_DISTRIBUTIONS:
+            raise ValueError(
+                f"Expected latent_distribution {' or '.join(LATENT_DISTRIBUTIONS)}, found {latent_distribution=}."
+            )
         self.shape = (int(shape[0]), int(shape[1]), int(shape[2]))
         self.classes = tuple(classes)
         self.latent = latent

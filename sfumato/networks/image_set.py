@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from sfumato.networks.generator import Generator
 
 
-class FixedSet(Generator):
+class ImageSet(Generator):
     """`each` images of every class. A sample is drawn from them: without repetition as long as they last, then again.
 
     A latent is one number, uniform in [-1, 1]: it picks one of the images of a class.
 
-    >>> FixedSet((1, 8, 8), ("cat", "dog"), each=5).sample(30, [0] * 30).pixels.shape  # each image six times
+    >>> ImageSet((1, 8, 8), ("cat", "dog"), each=5).sample(30, [0] * 30).pixels.shape  # each image six times
     (30, 1, 8, 8)
     """
 

@@ -51,18 +51,18 @@ class BlockStore:
     def __iter__(self) -> Iterator[int]:
         return iter(self._counts)
 
-    def _place(self, block: int, team: TeacherBlock) -> None:
+    def _place(self, block: int, teachers: TeacherBlock) -> None:
         left = len(self._counts) - len(self._teams) - 1
-        size = sum(t.nbytes for t in team.state_dict().values())
+        size = sum(t.nbytes for t in teachers.state_dict().values())
         # Half as much again as the states is left to work with.
         if not self._states and 1.5 * size * (left + 1) <= _free(self._device):
-            self._teams[block] = team
+            self._teams[block] = teachers
         else:
-            self._put(block, team)
+            self._put(block, teachers)
 
-    def _put(self, block: int, team: TeacherBlock) -> None:
+    def _put(self, block: int, teachers: TeacherBlock) -> None:
         """Keep a state apart from the device: in memory, or where that is short in a private file."""
-        state = team.state_dict()
+        state = teachers.state_dict()
         kept = self._states.get(block)
         if kept is None:
             size = sum(t.nbytes for t in state.values())
@@ -82,8 +82,8 @@ class BlockStore:
         return flat[: like.numel()].view(like.shape)
 
     @contextmanager
-    def team(self, block: int, *, keep: bool) -> Iterator[TeacherBlock]:
-        """The team of a block, on the device; with `keep` its new state is put back."""
+    def teachers(self, block: int, *, keep: bool) -> Iterator[TeacherBlock]:
+        """The teachers of a block, on the device; with `keep` its new state is put back."""
         if block in self._teams:
             yield self._teams[block]
             return
@@ -98,7 +98,7 @@ class BlockStore:
         return {str(b): self._teams[b].state_dict() if b in self._teams else self._states[b] for b in self}
 
     def load_state_dict(self, states: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Blocks that are not on this shelf are left aside."""
+        """Blocks that are not in this store are left aside."""
         for block in self:
             state = states[str(block)]
             if block in self._teams:

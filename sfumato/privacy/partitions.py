@@ -40,7 +40,7 @@ def part_of(identities: Iterable[bytes], parts: int, key: bytes) -> NDArray[np.i
 
 
 class TeacherModel(Protocol):
-    """Public: how the teams of a block of parts are made, and how many records a part brings to each update."""
+    """Public: how the blocks of a block of parts are made, and how many records a part brings to each update."""
 
     @property
     def teacher_batch(self) -> int:
@@ -66,7 +66,7 @@ class PartitionHandle:
 class PartitionSum:
     """Sums over all parts of bounded terms, one sum for each of `queries` questions.
 
-    `contribution(team, random, *public)` gives (parts of the block, queries, *shape): one term a part and question.
+    `contribution(teachers, random, *public)` gives (parts of the block, queries, *shape): one term a part and question.
     Each question is charged as one use of its crossing.
     """
 
@@ -112,7 +112,7 @@ class Partitions:
         self._pixels = _nearby(self._data, self._order, self._device)
         counts = [min(self._block, self.parts - first) for first in range(0, self.parts, self._block)]
         mine = [b for b in range(len(counts)) if self._mine(b)] if self._data is not None else []
-        self._shelf = BlockStore(
+        self._store = BlockStore(
             lambda b: self._model.make(counts[b], self._random("init", b, "cpu"), self._device),
             {b: counts[b] for b in mine},
             self._device,
@@ -137,9 +137,9 @@ class Partitions:
     @torch.no_grad()
     def train(self, *public: Any) -> None:
         """One update of every part on records of its own."""
-        for block in self._shelf:
-            with self._shelf.team(block, keep=True) as team:
-                team.update(*self._records(block), *public)
+        for block in self._store:
+            with self._store.teachers(block, keep=True) as teachers:
+                teachers.update(*self._records(block), *public)
         self._updates += 1
 
     def _records(self, block: int) -> tuple[Tensor, Tensor]:
@@ -171,11 +171,13 @@ class Partitions:
         total = torch.zeros(shape, dtype=torch.float64, device=self._device)
         present = torch.from_numpy(np.diff(self._starts) > 0).to(self._device)[:, None]
         present = present.expand(-1, query.queries) if taking_part is None else present & taking_part.to(self._device)
-        for block in self._shelf:
+        for block in self._store:
             mask = present[block * self._block : (block + 1) * self._block]
             drawn = None if taking_part is None else taking_part[block * self._block : (block + 1) * self._block].any(1)
-            with self._shelf.team(block, keep=False) as team:
-                rows = _asked(team, drawn, query.contribution, self._random(f"use {use}", block, self._device), public)
+            with self._store.teachers(block, keep=False) as teachers:
+                rows = _asked(
+                    teachers, drawn, query.contribution, self._random(f"use {use}", block, self._device), public
+                )
             if rows.shape != (len(mask), *shape):
                 raise ValueError(f"Expected terms of shape {(len(mask), *shape)}, found {tuple(rows.shape)}.")
             terms = query.bound.project(rows.flatten(0, 1)).view_as(rows)
@@ -186,32 +188,36 @@ class Partitions:
     @property
     def bytes(self) -> int:
         """Size of the state of all parts on this rank."""
-        return sum(t.nbytes for state in self._shelf.state_dict().values() for t in state.values())
+        return sum(t.nbytes for state in self._store.state_dict().values() for t in state.values())
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, for a checkpoint, which is private."""
         key = torch.frombuffer(bytearray(self._key), dtype=torch.uint8)
-        return {"key": key, "block": self._block, "updates": self._updates, "states": self._shelf.state_dict()}
+        return {"key": key, "block": self._block, "updates": self._updates, "states": self._store.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """As it was: the same key, so that every unit stays in its part, and the same blocks."""
         self._open(bytes(state["key"].cpu().numpy().tobytes()), int(state["block"]))
         self._updates = int(state["updates"])
-        self._shelf.load_state_dict(state["states"])
+        self._store.load_state_dict(state["states"])
 
 
 def _asked(
-    team: TeacherBlock, drawn: Tensor | None, contribution: Callable[..., Tensor], random: torch.Generator, public: Any
+    teachers: TeacherBlock,
+    drawn: Tensor | None,
+    contribution: Callable[..., Tensor],
+    random: torch.Generator,
+    public: Any,
 ) -> Tensor:
-    """Terms of a block; of those that were drawn alone, where a team can be split. The draw does not know the data."""
-    if drawn is None or not isinstance(team, DivisibleBlock):
-        return contribution(team, random, *public)
+    """Terms of a block; of those that were drawn alone, where a block can be split. The draw does not know the data."""
+    if drawn is None or not isinstance(teachers, DivisibleBlock):
+        return contribution(teachers, random, *public)
     which = drawn.nonzero()[:, 0]
     size = 1 << max(0, len(which) - 1).bit_length()  # a power of two: few shapes, since kernels are made for each
     if size >= len(drawn):
-        return contribution(team, random, *public)
+        return contribution(teachers, random, *public)
     filled = which[torch.arange(size) % max(1, len(which))] if len(which) else torch.zeros(size, dtype=torch.int64)
-    rows = contribution(team.some(filled), random, *public)
+    rows = contribution(teachers.some(filled), random, *public)
     terms = rows.new_zeros((len(drawn), *rows.shape[1:]))
     terms[which.to(rows.device)] = rows[: len(which)]
     return terms

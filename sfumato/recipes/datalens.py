@@ -20,7 +20,7 @@ LARGE = 10.0
 
 
 @dataclass(frozen=True)
-class ImageSet:
+class PublishedSet:
     """A set of the paper: what is public about it, and the accuracies that the paper reports (tables 1 and 2)."""
 
     data: str
@@ -31,13 +31,13 @@ class ImageSet:
 
 
 SETS = {
-    "mnist": ImageSet("mnist", 60_000, (1, 28, 28), 10, (0.2344, 0.2919, 0.4201, 0.6485, 0.7123, 0.8066)),
-    "fashion-mnist": ImageSet(
+    "mnist": PublishedSet("mnist", 60_000, (1, 28, 28), 10, (0.2344, 0.2919, 0.4201, 0.6485, 0.7123, 0.8066)),
+    "fashion-mnist": PublishedSet(
         "fashion-mnist", 60_000, (1, 28, 28), 10, (0.2226, 0.3863, 0.4314, 0.5534, 0.6478, 0.7061)
     ),
-    "faces": ImageSet("celeba-gender", 182_637, (3, 64, 64), 2, (None, None, None, None, 0.7058, 0.7287)),
+    "faces": PublishedSet("celeba-gender", 182_637, (3, 64, 64), 2, (None, None, None, None, 0.7058, 0.7287)),
 }
-FAIRFACE = ImageSet("fairface", 28_000, (3, 64, 64), 2, (None,) * 6)
+FAIRFACE = PublishedSet("fairface", 28_000, (3, 64, 64), 2, (None,) * 6)
 
 # (set, whether epsilon is 10): k, sigma, beta, c, latent. A beta or c of 0 is not given: 0.7 sigma/N, and no clipping.
 PAPER = {

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from sfumato.networks import FixedSet, load_generator
+from sfumato.networks import ImageSet, load_generator
 
 
 def made(each=4, weights=None):
-    points = FixedSet((1, 2, 3), ("a", "b", "c"), each, weights)
+    points = ImageSet((1, 2, 3), ("a", "b", "c"), each, weights)
     points.start(torch.Generator().manual_seed(0))
     return points.eval()
 
@@ -79,7 +79,7 @@ def test_it_comes_back_from_its_config_and_says_that_images_repeat():
 @pytest.mark.parametrize("bad", [{"each": 0}, {"each": -1}, {"repeats": False}])
 def test_settings_must_make_sense(bad):
     with pytest.raises(ValueError, match="Expected each"):
-        FixedSet((1, 2, 3), ("a",), **bad)
+        ImageSet((1, 2, 3), ("a",), **bad)
 
 
 def test_pixels_are_kept_within_range():

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sfumato.audit.gallery.common import Bug
 from sfumato.methods.base import Method
-from sfumato.networks.image_set import FixedSet
+from sfumato.networks.image_set import ImageSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, crossing
@@ -57,7 +57,7 @@ class _Moment:
     planted: bool
     barrier: Any
     run: Run
-    net: FixedSet
+    net: ImageSet
     preview: Preview
     step: int
     image: Tensor
@@ -89,11 +89,11 @@ class MeanImage(Method):
         """None that anybody sets."""
         return {}
 
-    def learn(self, barrier: Barrier, run: Run, public: Any = None) -> FixedSet:
+    def learn(self, barrier: Barrier, run: Run, public: Any = None) -> ImageSet:
         """Each step moves the images towards the released mean."""
         spec = barrier.spec
         overheard = _Overheard()
-        net = FixedSet(spec.shape, spec.classes, each=1)
+        net = ImageSet(spec.shape, spec.classes, each=1)
         preview = Preview(run, net, spec)
         query = BoundedSum(overheard.rows, BALL, (spec.pixels,))
         answer = torch.zeros(spec.pixels, dtype=torch.float64)
@@ -175,7 +175,7 @@ def _raise(at: _Moment) -> None:
 
 
 def _show(at: _Moment) -> None:
-    shown = FixedSet(at.net.shape, at.net.classes, each=1)
+    shown = ImageSet(at.net.shape, at.net.classes, each=1)
     shown.images.data[:] = at.image.view(at.net.shape)
     at.preview.snapshot(at.step, STEPS, shown)
 

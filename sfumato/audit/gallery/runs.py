@@ -15,7 +15,7 @@ from sfumato.engine.teachers.critics import Critics
 from sfumato.engine.teachers.stacked import Stacked
 from sfumato.methods.base import Method
 from sfumato.methods.teachers.votes import TopKSigns
-from sfumato.networks.image_set import FixedSet
+from sfumato.networks.image_set import ImageSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, crossing
@@ -24,7 +24,7 @@ from sfumato.run.run import Run
 from sfumato.types import DataSpec
 
 STEPS = 8
-Learn = Callable[[Barrier, Run, FixedSet], None]
+Learn = Callable[[Barrier, Run, ImageSet], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,9 @@ class Planned(Method):
         """None that anybody sets."""
         return {}
 
-    def learn(self, barrier: Barrier, run: Run, public: Any = None) -> FixedSet:
+    def learn(self, barrier: Barrier, run: Run, public: Any = None) -> ImageSet:
         """The work, which ends in a set of images."""
-        net = FixedSet(barrier.spec.shape, barrier.spec.classes, each=1)
+        net = ImageSet(barrier.spec.shape, barrier.spec.classes, each=1)
         self.work(barrier, run, net)
         return net
 
@@ -54,7 +54,7 @@ def by_place(bug: bool) -> Method:
     """The noise level of an example is drawn by its place in the order of a run, or is a function of the example."""
     config = DPSGDConfig(STEPS, batch=6)
 
-    def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
+    def work(barrier: Barrier, run: Run, net: ImageSet) -> None:
         linear = nn.Linear(barrier.spec.pixels, 1, bias=False)
         levels = run.generator("levels")
         nn.init.zeros_(linear.weight)
@@ -99,23 +99,23 @@ class _Visited:
 class _Visitor:
     """A block that comes to the device and leaves it: all of its state goes with it, or its weights alone."""
 
-    def __init__(self, model: _Visited, team: Stacked) -> None:
+    def __init__(self, model: _Visited, teachers: Stacked) -> None:
         self._model = model
-        self.team = team
+        self.teachers = teachers
 
     def update(self, images: Tensor, labels: Tensor, *public: Any) -> None:
-        self.team.update(images, labels, *public)
+        self.teachers.update(images, labels, *public)
         self._model.left.update(self._moments())
 
     def _moments(self) -> dict[str, Tensor]:
-        return {n: t for n, t in self.team.state_dict().items() if not n.startswith("weights.")}
+        return {n: t for n, t in self.teachers.state_dict().items() if not n.startswith("weights.")}
 
     def state_dict(self) -> dict[str, Tensor]:
-        state = self.team.state_dict()
+        state = self.teachers.state_dict()
         return {n: t for n, t in state.items() if n.startswith("weights.")} if self._model.shared else state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self.team.load_state_dict((self._moments() | self._model.left if self._model.shared else {}) | dict(state))
+        self.teachers.load_state_dict((self._moments() | self._model.left if self._model.shared else {}) | dict(state))
 
 
 def visitors(bug: bool) -> Method:
@@ -123,14 +123,14 @@ def visitors(bug: bool) -> Method:
     queries = 3
     votes = TopKSigns(4, stochastic=False)
 
-    def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
+    def work(barrier: Barrier, run: Run, net: ImageSet) -> None:
         spec = barrier.spec
         held = barrier.hold(
             _Visited(Critics(spec.shape, len(spec.classes), width=2, hidden=4, teacher_batch=2), bug), 8
         )
         query = PartitionSum(
             held,
-            lambda team, random, x, y: votes.encode(team.team.directions(x, y), random),
+            lambda teachers, random, x, y: votes.encode(teachers.teachers.directions(x, y), random),
             votes.bound(spec.pixels),
             (spec.pixels,),
             queries,

@@ -12,7 +12,7 @@ from sfumato.audit.gallery.common import Bug
 from sfumato.audit.gallery.runs import STEPS, Planned
 from sfumato.engine.gradients.per_example import bound_for
 from sfumato.methods.base import Method
-from sfumato.networks.image_set import FixedSet
+from sfumato.networks.image_set import ImageSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, crossing
@@ -64,7 +64,7 @@ def shapes(bug: bool) -> Method:
     """Rows are computed in a batch of the records alone, or on a page of one public shape."""
     bound = bound_for(1.0, 60)
 
-    def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
+    def work(barrier: Barrier, run: Run, net: ImageSet) -> None:
         features = torch.randn(barrier.spec.pixels, 8192, generator=run.generator("features"))
         for _ in run.steps(STEPS, net=net):
             answer = barrier.release("signs", _Signs(features, bug, bound))
@@ -103,7 +103,7 @@ def one_sample(bug: bool) -> Method:
             for name, sampler in zip(("images", "squares"), samplers, strict=True)
         }
 
-    def work(barrier: Barrier, run: Run, net: FixedSet) -> None:
+    def work(barrier: Barrier, run: Run, net: ImageSet) -> None:
         images = BoundedSum(lambda images, labels: images.flatten(1), bound, (barrier.spec.pixels,))
         squares = BoundedSum(lambda images, labels: images.flatten(1).square(), bound, (barrier.spec.pixels,))
         for _ in run.steps(STEPS, net=net):

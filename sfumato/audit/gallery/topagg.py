@@ -78,7 +78,7 @@ def open_barrier(book: Odometer) -> Barrier:
 
 def question(vote: Vote = VOTES.encode, queries: int = 1) -> PartitionSum:
     """All teachers vote on the gradients (teachers, queries, D) that are handed to them."""
-    return PartitionSum(teachers(), lambda team, random, g: vote(g, random), BALLOT, (D,), queries)
+    return PartitionSum(teachers(), lambda teachers, random, g: vote(g, random), BALLOT, (D,), queries)
 
 
 def given(gradients: Array) -> Tensor:

@@ -171,23 +171,23 @@ class _Turns:
     """As the official code does it: the weights of each teacher are put into a slot and back; Adam's moments stay."""
 
     def __init__(self, model: _Slots, count: int, random: torch.Generator) -> None:
-        self.team = model.critics.make(count, random)
+        self.teachers = model.critics.make(count, random)
         slots = [model.critics.make(1, random) for _ in range(1 if model.shared else count)]
         self._slots = slots * count if model.shared else slots
 
     def update(self, images: Tensor, labels: Tensor, *public: Any) -> None:
         for i, slot in enumerate(self._slots):
             for name, weights in slot.weights.items():
-                weights.copy_(self.team.weights[name][i : i + 1])
+                weights.copy_(self.teachers.weights[name][i : i + 1])
             slot.update(images[i : i + 1], labels[i : i + 1], *public)
             for name, weights in slot.weights.items():
-                self.team.weights[name][i : i + 1].copy_(weights)
+                self.teachers.weights[name][i : i + 1].copy_(weights)
 
     def state_dict(self) -> dict[str, Tensor]:
-        return self.team.state_dict()
+        return self.teachers.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self.team.load_state_dict(dict(state))
+        self.teachers.load_state_dict(dict(state))
 
 
 def shared_optimiser(bug: bool) -> Subject:
@@ -201,7 +201,7 @@ def shared_optimiser(bug: bool) -> Subject:
             parts.train(*public)
         query = PartitionSum(
             teachers(),
-            lambda team, random, x, y: VOTES.encode(team.team.directions(x, y), random),
+            lambda teachers, random, x, y: VOTES.encode(teachers.teachers.directions(x, y), random),
             VOTES.bound(64),
             (64,),
             3,

@@ -86,7 +86,7 @@ class Wild:
         """The exact answer if the part says this."""
         start = 0
 
-        def rows(team: Any, random: torch.Generator, *public: Any) -> Tensor:
+        def rows(teachers: Any, random: torch.Generator, *public: Any) -> Tensor:
             nonlocal start
             there = min(self._parts._block, self._parts.parts - start)
             said = torch.ones(there, *self.query.answer_shape(0), device=self._asked.device)

@@ -136,12 +136,12 @@ def answered(
     """The exact answer to a question, and state and terms of each part."""
     seen: list[Tensor] = []
 
-    def kept(team: Any, random: torch.Generator, *given: Any) -> Tensor:
-        seen.append(query.contribution(team, random, *given))
+    def kept(teachers: Any, random: torch.Generator, *given: Any) -> Tensor:
+        seen.append(query.contribution(teachers, random, *given))
         return seen[-1]
 
     total = parts.total(replace(query, contribution=kept), use, None, public)
-    states = parts._shelf.state_dict().values()
+    states = parts._store.state_dict().values()
     return total.cpu().numpy(), [part for rows, state in zip(seen, states, strict=True) for part in _each(rows, state)]
 
 

@@ -34,7 +34,7 @@ from sfumato.methods.sets import synthetic_set
 from sfumato.methods.sets.sinkhorn import Sinkhorn
 from sfumato.methods.settings import count, setting
 from sfumato.networks import kind_of
-from sfumato.networks.generator import LAWS, Generator
+from sfumato.networks.generator import LATENT_DISTRIBUTIONS, Generator
 from sfumato.networks.labels import allot
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.batch import BatchValue
@@ -72,7 +72,7 @@ class DPSinkhorn(Method):
     learning_rate: float = setting(2e-4, "of Adam for the generator", above=0, high=1)
     ema_decay: float = setting(0.999, "decay of the averaged generator; 0 for no average", low=0, below=1)
     latent: int = count(16, "dimensions of the latent z")
-    latent_distribution: str = setting("uniform", "law of the latent z", choices=LAWS)
+    latent_distribution: str = setting("uniform", "law of the latent z", choices=LATENT_DISTRIBUTIONS)
     generator: str = setting("conv", "the generator's kind", choices=GENERATORS)
     width: int = count(64, "channels of the generator's last layers")
     hidden: int = count(512, "units of the first layer of generator=dcgan")

@@ -27,7 +27,7 @@ from sfumato.methods.sets import synthetic_set
 from sfumato.methods.sets.convnets import ConvNet
 from sfumato.methods.sets.synthetic_set import PixelDescent
 from sfumato.methods.settings import count, setting
-from sfumato.networks.image_set import FixedSet
+from sfumato.networks.image_set import ImageSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
@@ -88,7 +88,7 @@ class NDPDC(Method):
         """The same releases of a small network."""
         return self.at_most(each=2, width=8, depth=2)
 
-    def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
+    def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ImageSet:
         spec = barrier.spec
         classes = len(spec.classes)
         q = min(1.0, self.batch / spec.records)

@@ -36,7 +36,7 @@ from sfumato.methods.sets.evolve import Api, Transforms, next_population, whole
 from sfumato.methods.sets.nearest import Nearest
 from sfumato.methods.sets.pipelines import DiffusionPipeline, bring
 from sfumato.methods.settings import count, setting
-from sfumato.networks.image_set import FixedSet
+from sfumato.networks.image_set import ImageSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import BoundedSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
@@ -101,10 +101,10 @@ class PrivateEvolution(Method):
         """The same votes, among few images and without a pipeline."""
         return replace(self.at_most(each=8), pipeline="")
 
-    def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
+    def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ImageSet:
         spec = barrier.spec
         weights = label_histogram.shares(self.labels, barrier, run)
-        P = FixedSet(spec.shape, spec.classes, self.each, weights).to(run.device)
+        P = ImageSet(spec.shape, spec.classes, self.each, weights).to(run.device)
         query = BoundedSum(Nearest(self.pool), VOTE, (self.each,), by_class=True)
         preview = Preview(run, P, spec)
         api = self._api(spec, run)

@@ -33,7 +33,7 @@ from sfumato.methods.sets import synthetic_set
 from sfumato.methods.sets.convnets import ConvNet
 from sfumato.methods.sets.synthetic_set import PixelDescent
 from sfumato.methods.settings import count, setting
-from sfumato.networks.image_set import FixedSet
+from sfumato.networks.image_set import ImageSet
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.privacy.samplers import expected_batch
@@ -106,7 +106,7 @@ class PrivateSet(Method):
         """The same releases of a small network."""
         return self.at_most(each=2, inner=1, width=8, depth=2)
 
-    def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> FixedSet:
+    def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ImageSet:
         spec = barrier.spec
         expected = min(self.batch, spec.records)
         S = synthetic_set.fresh(spec, self.each, label_histogram.shares(self.labels, barrier, run), run)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sfumato.networks.image_set import FixedSet
+from sfumato.networks.image_set import ImageSet
 
 if TYPE_CHECKING:
     from sfumato.methods.sets.convnets import ConvNet
@@ -25,9 +25,9 @@ def unamplified(plan: Plan, batch: int) -> tuple[str, ...]:
     return (f"batch={batch} reaches the number of units, {plan.data.records}: all take part, without amplification.",)
 
 
-def fresh(spec: DataSpec, each: int, weights: Sequence[float] | None, run: Run) -> FixedSet:
+def fresh(spec: DataSpec, each: int, weights: Sequence[float] | None, run: Run) -> ImageSet:
     """A set of grey noise, `each` images of every class."""
-    points = FixedSet(spec.shape, spec.classes, each, weights)
+    points = ImageSet(spec.shape, spec.classes, each, weights)
     points.start(run.generator("points"))
     return points.to(run.device)
 
@@ -35,7 +35,7 @@ def fresh(spec: DataSpec, each: int, weights: Sequence[float] | None, run: Run) 
 class PixelDescent:
     """Adam on the pixels of a set, which stay in [0, 1]; its learning rate falls to 0 over `total` steps."""
 
-    def __init__(self, points: FixedSet, learning_rate: float, total: int) -> None:
+    def __init__(self, points: ImageSet, learning_rate: float, total: int) -> None:
         self.points = points
         self.learning_rate = learning_rate
         self.total = total
@@ -58,7 +58,7 @@ class PixelDescent:
         self.optimiser.load_state_dict(dict(state))
 
 
-def set_loss(net: ConvNet, points: FixedSet) -> Tensor:
+def set_loss(net: ConvNet, points: ImageSet) -> Tensor:
     """Cross-entropy of a classifier on the whole set, classes weighted by their public shares."""
     images, labels = points.everything()
     shares = torch.tensor(points.label_weights, device=images.device, dtype=images.dtype)
@@ -80,7 +80,7 @@ def gradient_gap(mine: Sequence[Tensor], theirs: Tensor) -> Tensor:
     return torch.stack([(1 - F.cosine_similarity(g, t.to(g), dim=1, eps=1e-6)).sum() for g, t in rows]).sum()
 
 
-def study(net: ConvNet, points: FixedSet, *, steps: int, learning_rate: float) -> None:
+def study(net: ConvNet, points: ImageSet, *, steps: int, learning_rate: float) -> None:
     """Plain gradient descent of a classifier on the set."""
     for _ in range(steps):
         slopes = torch.autograd.grad(set_loss(net, points), list(net.parameters()))

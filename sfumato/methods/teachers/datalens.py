@@ -49,7 +49,7 @@ from sfumato.methods.teachers.ensemble import WHOLE_PART, CriticEnsemble
 from sfumato.methods.teachers.quantise import Lattice, Levels
 from sfumato.methods.teachers.sketch import Sketch
 from sfumato.methods.teachers.votes import Compression, TopKSigns
-from sfumato.networks.generator import LAWS, Generator
+from sfumato.networks.generator import LATENT_DISTRIBUTIONS, Generator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan, crossing, events_of
@@ -87,7 +87,9 @@ class DataLens(CriticEnsemble):
     rule: str = setting("sign", "how noisy votes become a direction: Algorithm 3, or another", choices=RULES)
     blur: float = setting(0.0, "width of a blur of the noisy votes", low=0, below=1e9, unit="pixels")
     replay: int = count(0, "past queries that are remembered", low=0)
-    latent_distribution: str = setting("gaussian", "law of the latent z; the code has the uniform one", choices=LAWS)
+    latent_distribution: str = setting(
+        "gaussian", "law of the latent z; the code has the uniform one", choices=LATENT_DISTRIBUTIONS
+    )
 
     name: ClassVar[str] = "datalens"
     site: ClassVar[Site] = Site.B3

@@ -22,7 +22,7 @@ from sfumato.methods.teachers import wasserstein
 from sfumato.methods.teachers.wasserstein import SteepCritics
 from sfumato.networks.conv import ConvGenerator
 from sfumato.networks.dcgan import DCGANGenerator
-from sfumato.networks.generator import LAWS, Generator
+from sfumato.networks.generator import LATENT_DISTRIBUTIONS, Generator
 
 if TYPE_CHECKING:
     from sfumato.privacy.barrier import Barrier
@@ -107,7 +107,9 @@ class CriticEnsemble(Method):
             precision=self.precision,
         )
 
-    def new_generator(self, barrier: Barrier, run: Run, latent_distribution: str = LAWS[0]) -> Generator:
+    def new_generator(
+        self, barrier: Barrier, run: Run, latent_distribution: str = LATENT_DISTRIBUTIONS[0]
+    ) -> Generator:
         """A generator with first weights from the user's seed and the labels' public proportions."""
         spec = barrier.spec
         network: dict[str, Any] = {

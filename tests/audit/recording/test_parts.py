@@ -94,16 +94,16 @@ class Meddling:
     def release(self, name, query, *public):
         said = query.contribution
 
-        def leaking(team, random, *given):
-            self._seen.append(team.directions(*given[:2]).abs().mean())
-            return said(team, random, *given)
+        def leaking(block, random, *given):
+            self._seen.append(block.directions(*given[:2]).abs().mean())
+            return said(block, random, *given)
 
-        def mixing(team, random, *given):
-            rows = said(team, random, *given)
+        def mixing(block, random, *given):
+            rows = said(block, random, *given)
             return rows.roll(1, 0) + rows
 
-        def unpacked(team, random, *given):
-            return said(team.team, random, *given)
+        def unpacked(block, random, *given):
+            return said(block.teachers, random, *given)
 
         wrong = {"trains on a leak": leaking, "terms mix": mixing, "moments handed on": unpacked}
         query = replace(query, contribution=wrong.get(self._wrong, said))

@@ -38,7 +38,7 @@ def test_a_replay_on_the_same_records_and_key_ends_in_the_same_state(recorded):
     )
     parts = replay.parts(RECORDS.stored(), Relation.ADD_REMOVE)
     replay._again(parts)
-    states, again = real._shelf.state_dict(), parts._shelf.state_dict()
+    states, again = real._store.state_dict(), parts._store.state_dict()
     assert all((states[b][n] == again[b][n]).all() for b in states for n in states[b])
 
 

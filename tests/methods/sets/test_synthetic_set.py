@@ -10,7 +10,7 @@ from sfumato import DataSpec
 from sfumato.engine.gradients.validate import mixes_examples, validate
 from sfumato.methods.sets import synthetic_set
 from sfumato.methods.sets.convnets import ConvNet
-from sfumato.networks import FixedSet
+from sfumato.networks import ImageSet
 
 SPEC = DataSpec("scans", 60, (1, 8, 8), ("0", "1", "2"))
 
@@ -20,7 +20,7 @@ def random(seed=0):
 
 
 def points(each=2, weights=None):
-    made = FixedSet(SPEC.shape, SPEC.classes, each, weights)
+    made = ImageSet(SPEC.shape, SPEC.classes, each, weights)
     made.start(random())
     return made
 
