@@ -62,7 +62,7 @@ def parts(data, relation=Relation.ADD_REMOVE, count=10, spec=SPEC, size=3):
 
 def states(made):
     """The state of each part, one after the other."""
-    return torch.cat([s["seen"] for s in made._shelf.state_dict().values()])
+    return torch.cat([s["seen"] for s in made._store.state_dict().values()])
 
 
 def signs(team, random, *public):
