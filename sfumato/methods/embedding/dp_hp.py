@@ -23,19 +23,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sfumato.accounting.claims import Claim, mean_embedding
 from sfumato.data.public import PublicImages
 from sfumato.engine.match import match, unbiased
-from sfumato.methods.base import Method
 from sfumato.methods.embedding.hermite import HermiteFeatures, size
-from sfumato.methods.embedding.mean_embedding import EMBEDDING, generator, means, public_random, too_few_data
+from sfumato.methods.embedding.mean_embedding import (
+    EMBEDDING,
+    MeanEmbedding,
+    generator,
+    means,
+    public_random,
+    too_few_data,
+)
 from sfumato.methods.settings import COUNT, count, setting
 from sfumato.networks.conv import ConvGenerator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
-from sfumato.types import DataSpec, Site
+from sfumato.types import DataSpec
 
 DEVIATIONS = (
     "Class-wise sums are released, not means with noise scaled by the true number of records.",
@@ -45,7 +50,7 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPHP(Method):
+class DPHP(MeanEmbedding):
     """DP-HP with a convolutional conditional generator."""
 
     order: int = count(5, "C, highest order of the Hermite polynomials", high=200)
@@ -55,18 +60,9 @@ class DPHP(Method):
     members: int = count(2, "pixels in a group")
     product: float = setting(1.0, "gamma, weight of the product kernel", above=0, below=1e6)
     feature_seed: int = setting(0, "public seed of the groups of pixels", low=0, below=2**63)
-    steps: int = count(500, "steps of the generator")
-    batch: int = count(32, "images of each class a step", low=2)
-    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
-    latent: int = count(32, "dimensions of the latent z")
-    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
     name: ClassVar[str] = "dp-hp"
-    site: ClassVar[Site] = Site.B1
-    family: ClassVar[str] = "mean embedding, one release"
     paper: ClassVar[str] = "Vinaroz, Charusaie, Harder, Adamczewski, Park: DP-HP (ICML 2022)"
-    framework: ClassVar[str] = "Gaussian mechanism"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("order", "rho", "reach", "groups", "members", "product", "feature_seed")
 
@@ -85,10 +81,6 @@ class DPHP(Method):
 
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
         return {EMBEDDING: crossing(self.bound, z)}
-
-    def claim(self, plan: Plan) -> Claim:
-        z = plan.crossings[EMBEDDING].mechanism.multiplier
-        return mean_embedding(z, plan.budget.delta, records=plan.data.records)
 
     def warnings(self, plan: Plan) -> tuple[str, ...]:
         features = size(plan.data.pixels, self.order, self.groups, self.members)

@@ -21,11 +21,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from sfumato.accounting.claims import Claim, mean_embedding
 from sfumato.data.public import PublicImages
 from sfumato.engine.match import match, unbiased
-from sfumato.methods.base import Method
-from sfumato.methods.embedding.mean_embedding import EMBEDDING, generator, means, too_few_data
+from sfumato.methods.embedding.mean_embedding import EMBEDDING, MeanEmbedding, generator, means, too_few_data
 from sfumato.methods.embedding.perceptual_moments import PerceptualMoments
 from sfumato.methods.settings import count, setting
 from sfumato.networks.conv import ConvGenerator
@@ -34,7 +32,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
-from sfumato.types import DataSpec, Site
+from sfumato.types import DataSpec
 
 TWO_BALLS = Bound(math.sqrt(2))
 USUAL = 10_000  # features, for the warning of too few data: their number is known once the network is there
@@ -47,7 +45,7 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPMEPF(Method):
+class DPMEPF(MeanEmbedding):
     """DP-MEPF with a convolutional conditional generator.
 
     `network` is efficientnet, vgg16, random, a file of weights of one of the first two, or any module from images in
@@ -56,18 +54,10 @@ class DPMEPF(Method):
 
     network: str = setting("efficientnet", "public network: efficientnet, vgg16, random, or a file of weights")
     grid: int = count(4, "places across a map that are kept apart")
-    steps: int = count(500, "steps of the generator")
     batch: int = count(16, "images of each class a step", low=2)
-    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
-    latent: int = count(32, "dimensions of the latent z")
-    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
     name: ClassVar[str] = "dp-mepf"
-    site: ClassVar[Site] = Site.B1
-    family: ClassVar[str] = "mean embedding, one release"
     paper: ClassVar[str] = "Harder, Jalali Asadabadi, Sutherland, Park: DP-MEPF (TMLR 2023)"
-    framework: ClassVar[str] = "Gaussian mechanism"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
     public_data: ClassVar[str] = "needed"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("network", "grid")
@@ -83,10 +73,6 @@ class DPMEPF(Method):
 
     def facts(self, plan: Plan) -> dict[str, str]:
         return {"public_network": self.network}
-
-    def claim(self, plan: Plan) -> Claim:
-        z = plan.crossings[EMBEDDING].mechanism.multiplier
-        return mean_embedding(z, plan.budget.delta, records=plan.data.records)
 
     def warnings(self, plan: Plan) -> tuple[str, ...]:
         return too_few_data(plan, USUAL, length=TWO_BALLS.norm)

@@ -18,11 +18,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sfumato.accounting.claims import Claim, mean_embedding
 from sfumato.data.public import PublicImages
 from sfumato.engine.match import match
-from sfumato.methods.base import Method
-from sfumato.methods.embedding.mean_embedding import EMBEDDING, generator, means, public_random, too_few_data
+from sfumato.methods.embedding.mean_embedding import (
+    EMBEDDING,
+    MeanEmbedding,
+    generator,
+    means,
+    public_random,
+    too_few_data,
+)
 from sfumato.methods.embedding.tangent import Tangent
 from sfumato.methods.settings import count, setting
 from sfumato.networks.conv import ConvGenerator
@@ -30,7 +35,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
-from sfumato.types import DataSpec, Site
+from sfumato.types import DataSpec
 
 UNIT_BALL = Bound(1.0)
 
@@ -41,33 +46,20 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPNTK(Method):
+class DPNTK(MeanEmbedding):
     """DP-NTK with a convolutional conditional generator."""
 
     hidden: int = count(16, "units of the frozen network f; there are hidden * (pixels + 2) features")
     gain: float = setting(4.0, "how strongly the units of f respond to an image", above=0, below=1e6)
     feature_seed: int = setting(0, "public seed of the parameters theta_0", low=0, below=2**63)
-    steps: int = count(500, "steps of the generator")
-    batch: int = count(32, "images of each class a step", low=2)
-    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
-    latent: int = count(32, "dimensions of the latent z")
-    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
     name: ClassVar[str] = "dp-ntk"
-    site: ClassVar[Site] = Site.B1
-    family: ClassVar[str] = "mean embedding, one release"
     paper: ClassVar[str] = "Yang, Adamczewski, Sutherland, Li, Park: DP-NTK (2023)"
-    framework: ClassVar[str] = "Gaussian mechanism"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("hidden", "gain", "feature_seed")
 
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
         return {EMBEDDING: crossing(UNIT_BALL, z)}
-
-    def claim(self, plan: Plan) -> Claim:
-        z = plan.crossings[EMBEDDING].mechanism.multiplier
-        return mean_embedding(z, plan.budget.delta, records=plan.data.records)
 
     def warnings(self, plan: Plan) -> tuple[str, ...]:
         return too_few_data(plan, self.hidden * (plan.data.pixels + 2))

@@ -29,8 +29,7 @@ from torch import Tensor
 from sfumato.accounting.claims import Claim, dp_swd
 from sfumato.data.public import PublicImages
 from sfumato.engine.match import match
-from sfumato.methods.base import Method
-from sfumato.methods.embedding.mean_embedding import EMBEDDING, generator, means, too_few_data
+from sfumato.methods.embedding.mean_embedding import EMBEDDING, MeanEmbedding, generator, means, too_few_data
 from sfumato.methods.embedding.slices import Slices, directions, spectral_norm
 from sfumato.methods.settings import COUNT, count, setting
 from sfumato.networks.conv import ConvGenerator
@@ -38,7 +37,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import BoundedSum, IntegerBound
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
-from sfumato.types import DataSpec, Site
+from sfumato.types import DataSpec
 
 DEVIATIONS = (
     "Counts of projections in public bins are released once, in place of noisy projections of each record in each "
@@ -53,7 +52,7 @@ def wasserstein(features: Tensor, target: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPSWD(Method):
+class DPSWD(MeanEmbedding):
     """DP-SWD with a convolutional conditional generator."""
 
     slices: int = count(64, "k, directions u_j")
@@ -61,18 +60,11 @@ class DPSWD(Method):
     span: float = setting(12.0, "ends of the bins; the smoother the directions, the wider", above=0, below=1e6)
     blur: float = setting(1.5, "of the directions", low=0, below=1e6, unit="pixels")
     feature_seed: int = setting(0, "public seed of the directions", low=0, below=2**63)
-    steps: int = count(500, "steps of the generator")
     batch: int = count(64, "images of each class a step", low=2)
-    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
-    latent: int = count(32, "dimensions of the latent z")
-    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
     name: ClassVar[str] = "dp-swd"
-    site: ClassVar[Site] = Site.B1
     family: ClassVar[str] = "sliced Wasserstein, one release"
     paper: ClassVar[str] = "Rakotomamonjy, Ralaivola: DP-SWD (ICML 2021)"
-    framework: ClassVar[str] = "Gaussian mechanism"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("slices", "bins", "span", "blur", "feature_seed")
 

@@ -1,16 +1,21 @@
-"""What methods with one release of a mean embedding share: its crossing's name, a warning, targets, a generator."""
+"""What methods with one release of a mean embedding share: their generator's settings, their claim, their targets."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
+from sfumato.accounting.claims import Claim, mean_embedding
 from sfumato.data.labels import LabelPrior
 from sfumato.engine import label_histogram
+from sfumato.methods.base import Method
+from sfumato.methods.settings import count, setting
 from sfumato.networks.conv import ConvGenerator
+from sfumato.types import Site
 
 if TYPE_CHECKING:
     from sfumato.privacy.barrier import Barrier
@@ -20,17 +25,25 @@ if TYPE_CHECKING:
 EMBEDDING = "embedding"
 
 
-class Conditional(Protocol):
-    """The settings of a method that say what its generator looks like."""
+@dataclass(frozen=True, kw_only=True)
+class MeanEmbedding(Method):
+    """Class-wise sums of features are released once; a conditional generator is fitted to their means."""
 
-    @property
-    def labels(self) -> LabelPrior: ...
+    steps: int = count(500, "steps of the generator")
+    batch: int = count(32, "images of each class a step", low=2)
+    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
+    latent: int = count(32, "dimensions of the latent z")
+    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
-    @property
-    def latent(self) -> int: ...
+    site: ClassVar[Site] = Site.B1
+    family: ClassVar[str] = "mean embedding, one release"
+    framework: ClassVar[str] = "Gaussian mechanism"
+    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
 
-    @property
-    def width(self) -> int: ...
+    def claim(self, plan: Plan) -> Claim:
+        """The survey's formula, with the noise scaled by the number of records."""
+        z = plan.crossings[EMBEDDING].mechanism.multiplier
+        return mean_embedding(z, plan.budget.delta, records=plan.data.records)
 
 
 def too_few_data(plan: Plan, features: int, length: float = 1.0) -> tuple[str, ...]:
@@ -54,7 +67,7 @@ def means(labels: LabelPrior, sums: Tensor, barrier: Barrier, run: Run) -> Tenso
     return torch.where(sizes >= 1, sums / sizes, torch.nan).float()
 
 
-def generator(method: Conditional, barrier: Barrier, run: Run) -> ConvGenerator:
+def generator(method: MeanEmbedding, barrier: Barrier, run: Run) -> ConvGenerator:
     """A generator with fresh weights, which follow the public seed of the run."""
     spec = barrier.spec
     weights = label_histogram.shares(method.labels, barrier, run)

@@ -20,12 +20,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sfumato.accounting.claims import Claim, mean_embedding
 from sfumato.data.public import PublicImages
 from sfumato.engine.match import match
 from sfumato.engine.random_fourier import RandomFourier
-from sfumato.methods.base import Method
-from sfumato.methods.embedding.mean_embedding import EMBEDDING, generator, means, public_random, too_few_data
+from sfumato.methods.embedding.mean_embedding import (
+    EMBEDDING,
+    MeanEmbedding,
+    generator,
+    means,
+    public_random,
+    too_few_data,
+)
 from sfumato.methods.embedding.reweight import Reweighting
 from sfumato.methods.settings import count, setting
 from sfumato.networks.conv import ConvGenerator
@@ -33,7 +38,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import Bound, BoundedSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
 from sfumato.run.run import Run
-from sfumato.types import DataSpec, Site
+from sfumato.types import DataSpec
 
 UNIT_BALL = Bound(1.0)
 
@@ -45,7 +50,7 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PEARL(Method):
+class PEARL(MeanEmbedding):
     """PEARL with a convolutional conditional generator."""
 
     frequencies: int = count(1000, "k, frequencies t_j of the characteristic function")
@@ -53,27 +58,15 @@ class PEARL(Method):
     octaves: float = setting(1.5, "bandwidths are spread over so many octaves around the middle one", low=0, high=20)
     feature_seed: int = setting(0, "public seed of the frequencies", low=0, below=2**63)
     reweight: float = setting(0.01, "learning rate of omega; 0 leaves it at omega_0", low=0, below=10)
-    steps: int = count(500, "steps of the generator")
-    batch: int = count(32, "images of each class a step", low=2)
-    learning_rate: float = setting(5e-3, "of Adam for the generator", above=0, below=10)
-    latent: int = count(32, "dimensions of the latent z")
-    width: int = count(24, "channels of the generator's last layers", low=8, multiple=8)
 
     name: ClassVar[str] = "pearl"
-    site: ClassVar[Site] = Site.B1
-    family: ClassVar[str] = "mean embedding, one release"
     paper: ClassVar[str] = "Liew, Takahashi, Ueno: PEARL (ICLR 2022)"
-    framework: ClassVar[str] = "Gaussian mechanism"
     axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("frequencies", "bandwidth", "octaves", "feature_seed")
 
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
         return {EMBEDDING: crossing(UNIT_BALL, z)}
-
-    def claim(self, plan: Plan) -> Claim:
-        z = plan.crossings[EMBEDDING].mechanism.multiplier
-        return mean_embedding(z, plan.budget.delta, records=plan.data.records)
 
     def warnings(self, plan: Plan) -> tuple[str, ...]:
         return too_few_data(plan, 2 * self.frequencies)
