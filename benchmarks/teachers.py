@@ -1,5 +1,8 @@
 """What thousands of teachers cost: a generator step is two updates of every teacher and the directions of 15 fakes.
 
+A teacher learns from fakes of its own labels, picked from those of every class; on CUDA a step with fakes of the
+query's labels, the same for all, takes turns with it.
+
     python -m benchmarks.teachers [--json] [--teachers N] [--device cuda] [--full]
 
 On a CPU, one thread: stacked teachers against a loop over the same teachers as ordinary modules, and the scaling from
@@ -137,20 +140,28 @@ def critics_for(full: bool, **settings: Any) -> Critics:
 
 
 def given(critics: Critics, count: int, device: str) -> list[Tensor]:
-    """Made-up images and labels of `count` teachers, and fakes."""
+    """Made-up images and labels of `count` teachers, and fakes of every class."""
     images = torch.rand(count, critics.teacher_batch, *critics.shape, device=device)
     labels = torch.randint(critics.classes, (count, critics.teacher_batch), device=device)
-    return [images, labels, torch.rand(FAKES, *critics.shape, device=device), torch.arange(FAKES, device=device) % 10]
+    return [images, labels, torch.rand(FAKES, critics.classes, *critics.shape, device=device)]
 
 
-def step(blocks: list[Stacked], images: Tensor, labels: Tensor, fakes: Tensor, fake_labels: Tensor) -> None:
+def asked(fakes: Tensor) -> tuple[Tensor, Tensor]:
+    """Fakes of one class for each latent, with their labels: what a query asks about."""
+    latents = torch.arange(len(fakes), device=fakes.device)
+    labels = latents % fakes.shape[1]
+    return fakes[latents, labels], labels
+
+
+def step(blocks: list[Stacked], images: Tensor, labels: Tensor, fakes: Tensor, own_labels: bool = True) -> None:
     """A generator step's work of all teachers, block by block."""
     start = 0
+    query = asked(fakes)
     for block in blocks:
         own = slice(start, start := start + block.count)
         for _ in range(2):
-            block.update(images[own], labels[own], fakes, fake_labels)
-        block.directions(fakes, fake_labels)
+            block.update(images[own], labels[own], *((fakes,) if own_labels else query))
+        block.directions(*query)
 
 
 def blocks_of(critics: Critics, count: int, device: str, chunk: int | None = None) -> list[Stacked]:
@@ -192,13 +203,14 @@ def against_a_loop(critics: Critics, count: int, repeats: int = 3) -> list[Row]:
     (block,), data = blocks_of(critics, count, "cpu", count), given(critics, count, "cpu")
     nets = [plain_of(block, i) for i in range(count)]
     optimisers = [adam_of(net) for net in nets]
-    images, labels, fakes, fake_labels = data
+    images, labels, fakes = data
+    latents = torch.arange(len(fakes))
 
     def loop() -> None:
         for i, (net, optimiser) in enumerate(zip(nets, optimisers, strict=True)):
             for _ in range(2):
-                teach(net, optimiser, images[i], labels[i], fakes, fake_labels)
-            ask(net, fakes, fake_labels)
+                teach(net, optimiser, images[i], labels[i], fakes[latents, labels[i]], labels[i])
+            ask(net, *asked(fakes))
 
     turns = [(clocked(lambda: step([block], *data)), clocked(loop)) for _ in range(repeats)]
     stacked, one_by_one = (min(times) for times in zip(*turns, strict=True))
@@ -214,7 +226,7 @@ def equality(critics: Critics, count: int) -> list[Row]:
     either side by rounding, so the largest difference is asked of double precision and the median of single."""
     found = []
     for dtype in (torch.float64, torch.float32):
-        (block,), (_, _, fakes, labels) = blocks_of(critics, count, "cpu", count), given(critics, 1, "cpu")
+        (block,), (fakes, labels) = blocks_of(critics, count, "cpu", count), asked(given(critics, 1, "cpu")[2])
         block = Stacked(critics, {name: w.to(dtype) for name, w in block.weights.items()})
         fakes = fakes.to(dtype)
         ours = block.directions(fakes, labels)
@@ -300,12 +312,17 @@ def sweep(full: bool, count: int, kinds: int) -> Iterator[Row]:
         torch.cuda.reset_peak_memory_stats()
         seconds = on_cuda(lambda b=blocks, d=data: step(b, *d))
         most = torch.cuda.max_memory_allocated()
+        before = on_cuda(lambda b=blocks, d=data: step(b, *d, own_labels=False))
         least = traffic(critics) * count / speed
         fused = all(block.tuning.compiled for block in blocks)
-        text = f"{most / 1e9:.1f} GB, {least / seconds:.0%} of copy bandwidth, first step {first:.1f} s"
+        text = (
+            f"{most / 1e9:.1f} GB, {least / seconds:.0%} of copy bandwidth, first step {first:.1f} s; with labels of "
+            f"the query {before:.4f} s, ratio {seconds / before:.3f}"
+        )
         ok = (seconds <= 0.1 and most <= 45e9) if full and count == 4000 and precision != "float32" else None
         name = f"{count} teachers, {precision}, moments {moments}, blocks of {chunk}"
-        yield row(name, seconds, ok, text + ("" if fused else ", not fused"), peak=most, floor=least, first=first)
+        text += "" if fused else ", not fused"
+        yield row(name, seconds, ok, text, peak=most, floor=least, first=first, query_labels=before)
         del blocks, data
 
 

@@ -140,6 +140,13 @@ class Student:
             images: Tensor = self.net(z, labels)
         return images
 
+    def of_every_class(self, z: Tensor) -> Tensor:
+        """An image of each class for every latent: (m, classes, c, h, w)."""
+        classes = len(self.net.classes)
+        labels = torch.arange(classes, device=z.device).repeat(len(z))
+        images = self.fakes(z.repeat_interleave(classes, 0), labels)
+        return images.view(len(z), classes, *images.shape[1:])
+
     def step(self, z: Tensor, labels: Tensor, direction: Tensor) -> None:
         """Move the images of `z` and `labels` along `direction`."""
         self.optimiser.param_groups[0]["lr"] = self.learning_rate * self._pace()

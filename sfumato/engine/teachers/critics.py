@@ -18,7 +18,7 @@ made. Maps are kept channels last, weights of a convolution as (taps x channels,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.engine.teachers.stacked import Stacked
 
 TAPS = 25
+PUBLIC = 0  # seed of first weights that teachers share
 SPREAD = 0.02  # standard deviation of the first weights, as in DCGAN
 MOMENTS = ("float32", "bfloat16")
 PRECISIONS = ("float32", "tf32", "bfloat16")
@@ -66,6 +67,7 @@ class Critics:
     beta2: float = 0.999
     moments: str = "float32"
     precision: str = "tf32"
+    starts: int = 0  # different first weights, public, that teachers take in turn; 0: secret ones of each teacher's own
 
     def __post_init__(self) -> None:
         if len(self.shape) != 3 or min(self.shape) < 1 or self.classes < 0:
@@ -131,6 +133,10 @@ class Critics:
 
     def start(self, count: int, random: torch.Generator, device: str) -> dict[str, Tensor]:
         """First weights of `count` critics, normal, as the device's own generator draws them from one seed."""
+        if self.starts:
+            few = replace(self, starts=0).start(self.starts, torch.Generator().manual_seed(PUBLIC), device)
+            taken = torch.arange(count, device=device) % self.starts
+            return {name: weights[taken] for name, weights in few.items()}
         own = torch.Generator(device).manual_seed(int(torch.randint(2**62, (), generator=random)))
         made = {}
         for name, shape in self.layout().items():

@@ -103,11 +103,12 @@ class Stacked:
         self.inside = critics.inside(0).to(device), critics.inside(1).to(device)
         self.tuning = TUNING[device.type]
 
-    def update(self, images: Tensor, labels: Tensor, fakes: Tensor, fake_labels: Tensor) -> None:
+    def update(self, images: Tensor, labels: Tensor, fakes: Tensor, fake_labels: Tensor | None = None) -> None:
         """One step of Adam of every teacher on mean softplus(-D(real)) + mean softplus(D(fake)).
 
-        `images` (count, draws, c, h, w) and `labels` (count, draws) are each teacher's own, `fakes` (m, c, h, w) and
-        their labels (m) are shared by all. A label outside the classes means none.
+        `images` (count, draws, c, h, w) and `labels` (count, draws) are each teacher's own. `fakes` (m, c, h, w) and
+        their labels (m) are shared by all; without labels, `fakes` (m, classes, c, h, w) are of every class for each
+        latent, and a teacher takes those of its own labels. A label outside the classes means none.
         """
         self.step += 1
         b1 = self.critics.beta1
@@ -124,7 +125,8 @@ class Stacked:
         scalars = scalars.to(images.device, non_blocking=True)
         with precision(self.critics.precision, images.device):
             for part in self._tiles():
-                sets = [(images[part], labels[part]), (fakes[None], fake_labels[None])]
+                shown = of_own_labels(fakes, labels[part]) if fake_labels is None else (fakes[None], fake_labels[None])
+                sets = [(images[part], labels[part]), shown]
                 state = [_part(kind, part) for kind in (self.weights, self.first, self.second, self.rounded)]
                 linear = [kind["dense"] for kind in state if "dense" in kind]
                 kernel = (
@@ -213,6 +215,19 @@ def restore(block: Trained, state: Mapping[str, Tensor]) -> None:
     block.step = int(state["step"])
     for name in own.keys() - {"step"}:
         own[name].copy_(state[name])
+
+
+def of_own_labels(fakes: Tensor, labels: Tensor) -> Labelled:
+    """Of fakes (m, classes, c, h, w) those that bear each teacher's own labels (count, draws): (count, m, c, h, w).
+
+    A teacher with fewer draws than there are latents goes round its labels.
+
+    >>> of_own_labels(torch.arange(4.0).view(2, 2, 1, 1, 1), torch.tensor([[1, 0], [1, 1]]))[0].flatten(1).tolist()
+    [[1.0, 2.0], [1.0, 3.0]]
+    """
+    latents = torch.arange(len(fakes), device=labels.device)
+    own = labels[:, latents % labels.shape[1]].clamp(0, fakes.shape[1] - 1).long()
+    return fakes[latents, own], own
 
 
 @cache

@@ -43,7 +43,7 @@ from sfumato.accounting.calibrate import most_times
 from sfumato.accounting.claims import datalens, datalens_queries
 from sfumato.data.public import PublicImages
 from sfumato.engine.student import RULES, Student, direction, latents_and_labels
-from sfumato.engine.teachers.critics import CriticBlock
+from sfumato.engine.teachers.critics import CriticBlock, Critics
 from sfumato.methods.settings import count, setting
 from sfumato.methods.teachers.ensemble import WHOLE_PART, CriticEnsemble
 from sfumato.methods.teachers.quantise import Lattice, Levels
@@ -63,6 +63,7 @@ GAMMA = 1e-3  # Adam, which looks at signs, makes little of it
 NOISE = 0.7  # beta N / sigma where no threshold is given, amid the paper's 1/2 to 1
 SPACINGS = 64  # of a lattice, in the radius of its ball
 ORDERS = ("code", "paper")
+FAKE_LABELS = ("own", "query")
 COMPRESSIONS = ("topk", "dense", "plain-signs", "levels", "lattice", "sketch")
 DEVIATIONS = (
     "A record's teacher is found by a keyed hash; the official code walks through the classes and wraps around.",
@@ -83,6 +84,8 @@ class DataLens(CriticEnsemble):
     clip: float = setting(1e-5, "c, limit of a gradient's entries; 0 for none", low=0, below=1e9)
     order: str = setting("code", "teachers are updated before each batch; paper: before each image", choices=ORDERS)
     compress: str = setting("topk", "how a gradient becomes a vote: Algorithm 2, or another", choices=COMPRESSIONS)
+    fake_labels: str = setting("own", "labels of the fakes that a teacher learns from", choices=FAKE_LABELS)
+    starts: int = count(0, "different first weights that teachers take in turn; 0: as many as teachers", low=0)
     share: float = setting(1.0, "of the teachers, drawn anew for each image", above=0, high=1)
     rule: str = setting("sign", "how noisy votes become a direction: Algorithm 3, or another", choices=RULES)
     blur: float = setting(0.0, "width of a blur of the noisy votes", low=0, below=1e9, unit="pixels")
@@ -148,6 +151,10 @@ class DataLens(CriticEnsemble):
         most = datalens_queries(k, sigma, plan.budget.epsilon, plan.budget.delta)
         return {**datalens(k, sigma, plan.budget.delta, queries=plan.facts["queries"]), "queries_max": most}
 
+    def critics(self, spec: DataSpec) -> Critics:
+        """What a teacher is; its first weights are those of others too where `starts` says so."""
+        return replace(self._logistic(spec, norm=True), starts=self.starts)
+
     def small(self) -> DataLens:
         """The same votes by a few small teachers."""
         return super().small().at_most(batch=4)
@@ -176,9 +183,10 @@ class DataLens(CriticEnsemble):
         for t in run.steps(T, student=student, teachers=teachers, preview=preview):
             z, y = latents_and_labels(psi, m, run, t)  # line 4
             x = student.fakes(z, y)  # line 5
+            shown = (student.of_every_class(z), None) if self.fake_labels == "own" else (x, y)
             g = []
             for j in range(0, m, asked):  # line 6
-                self.teach(barrier, teachers, x, y, first=t == j == 0)  # lines 8 to 10
+                self.teach(barrier, teachers, *shown, first=t == j == 0)  # lines 8 to 10
                 V = barrier.release(VOTES, query, x, y, j)  # the barrier: line 14
                 V = compress.decode(V, spec.pixels, round(N)).view(-1, *spec.shape)
                 g.append(direction(V, teachers=N, sigma=sigma, threshold=beta, blur=self.blur, rule=self.rule))

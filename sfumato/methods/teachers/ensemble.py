@@ -124,7 +124,7 @@ class CriticEnsemble(Method):
                 return DCGANGenerator(spec.shape, spec.classes, hidden=self.hidden, **network).to(run.device)
             return ConvGenerator(spec.shape, spec.classes, **network).to(run.device)
 
-    def teach(self, barrier: Barrier, teachers: PartitionHandle, x: Tensor, y: Tensor, *, first: bool) -> None:
+    def teach(self, barrier: Barrier, teachers: PartitionHandle, x: Tensor, y: Tensor | None, *, first: bool) -> None:
         """The updates of all critics before a question; more of them before the first one."""
         for _ in range(self.warmup + self.updates if first else self.updates):
             barrier.train(teachers, x, y)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch.nn import functional
@@ -70,3 +72,14 @@ def test_memory_is_linear_in_teachers_and_falls_with_shorter_numbers():
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(ValueError, match="Expected .* found"):
         Critics(**{"shape": (1, 28, 28), "classes": 10} | wrong)
+
+
+def test_first_weights_are_secret_and_of_each_its_own_unless_they_are_shared():
+    shared = dataclasses.replace(Critics((1, 8, 8), 2, 4, 8), starts=2)
+    weights = shared.start(5, torch.Generator().manual_seed(0), "cpu")["first"]
+    again = shared.start(3, torch.Generator().manual_seed(1), "cpu")["first"]
+    assert torch.equal(weights[0], weights[2]) and torch.equal(weights[1], weights[3])
+    assert not torch.equal(weights[0], weights[1])
+    assert torch.equal(weights[:3], again)  # of every block, whatever the secret
+    own = Critics((1, 8, 8), 2, 4, 8).start(2, torch.Generator().manual_seed(0), "cpu")["first"]
+    assert not torch.equal(own[0], own[1])

@@ -68,6 +68,47 @@ def test_equal_to_plain_critics_in_double_precision(critics, align, tile):
             torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
 
 
+def every_class(critics: Critics, fakes: int = 4) -> Tensor:
+    """Fakes (m, classes, c, h, w)."""
+    random = torch.Generator().manual_seed(2)
+    return torch.rand(fakes, critics.classes, *critics.shape, generator=random, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("tile", [2**26, 1])
+def test_fakes_of_own_labels_are_what_a_plain_critic_would_be_shown(tile):
+    block = block_of(SMALL, dtype=torch.float64, tile=tile)
+    images, labels, *_ = data_for(SMALL, dtype=torch.float64)
+    fakes = every_class(SMALL, 7)  # more latents than a teacher has draws
+    own = labels[:, [0, 1, 2, 3, 4, 0, 1]]
+    nets = [plain_of(block, i) for i in range(3)]
+    for i, net in enumerate(nets):
+        teach(
+            net,
+            adam_of(net),
+            images[i],
+            labels[i],
+            torch.stack([f[y] for f, y in zip(fakes, own[i], strict=True)]),
+            own[i],
+        )
+    block.update(images, labels, fakes)
+    for i, net in enumerate(nets):
+        for ours, theirs in zip(parameters(block, i), net.parameters(), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
+
+
+def test_anothers_labels_choose_no_fakes_of_a_teacher():
+    images, labels, *_ = data_for(SMALL, 4)
+    fakes = every_class(SMALL).float()
+    one, other = block_of(SMALL, 4), block_of(SMALL, 4)
+    relabelled = labels.clone()
+    relabelled[2] = (relabelled[2] + 1) % SMALL.classes
+    one.update(images, labels, fakes)
+    other.update(images, relabelled, fakes)
+    for name, weights in one.weights.items():
+        assert torch.equal(weights[[0, 1, 3]], other.weights[name][[0, 1, 3]])
+    assert not torch.equal(one.weights["first_label"][2], other.weights["first_label"][2])
+
+
 @pytest.mark.parametrize("critics", CRITICS)
 def test_scores_and_directions_equal_plain_critics_in_single_precision(critics):
     block = block_of(critics)

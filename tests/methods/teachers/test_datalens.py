@@ -101,6 +101,8 @@ def test_settings_must_make_sense(bad):
     "switch",
     [
         {"order": "paper"},
+        {"fake_labels": "query"},
+        {"starts": 3},
         *({"compress": compress} for compress in COMPRESSIONS),
         {"share": 0.5},
         {"rule": "soft"},
@@ -120,6 +122,24 @@ def test_every_switch_works(switch):
     assert run.odometer.complete
     assert images.pixels.shape == (12, 1, 8, 8)
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
+
+
+def test_labels_of_the_teachers_own_choose_among_public_fakes_of_every_class():
+    """What crosses into the private side is a fake of each class for every latent, and no label at all."""
+    from sfumato.engine.teachers.stacked import Stacked
+
+    shown = []
+    update = Stacked.update
+
+    def watched(block, images, labels, fakes, fake_labels=None):
+        shown.append((fakes.shape, fake_labels))
+        update(block, images, labels, fakes, fake_labels)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Stacked, "update", watched)
+        learn(DataLens(**TINY), load(arrays()))
+    assert {shape for shape, _ in shown} == {(TINY["batch"], 3, 1, 8, 8)}
+    assert all(labels is None for _, labels in shown)
 
 
 def test_more_teachers_than_records_is_fine_and_said():
