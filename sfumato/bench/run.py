@@ -32,6 +32,7 @@ class Asked:
     seeds: int = 1
     device: str = "auto"
     count: int = COUNT
+    official: bool = False
     run: bool = False
     again: bool = False  # cells that have a shipped result, too
     progress: Silent = field(default_factory=Silent)
@@ -90,7 +91,7 @@ def wanted(table: Table, asked: Asked) -> Iterator[Job]:
             continue
         if any(_settled(match, where[2]) for match in matched(cell, shipped, table.cells)):
             continue
-        for source in _runnable(cell)[:1]:
+        for source in _runnable(cell):
             yield from _jobs(cell, source, where, asked)
 
 
@@ -100,7 +101,9 @@ def _settled(match: Match, stand_in: bool) -> bool:
 
 
 def _runnable(cell: Cell) -> list[Source]:
-    return [s for s in cell.faithful if not s.recipe or here(s.recipe)]
+    """The first source that is here, and the printed procedure beside it."""
+    ready = [s for s in cell.faithful if not s.recipe or here(s.recipe)]
+    return ready[:1] + [s for s in ready[1:] if s.as_printed]
 
 
 def _jobs(cell: Cell, source: Source, where: tuple[str, int | None, bool], asked: Asked) -> Iterator[Job]:
@@ -117,6 +120,7 @@ def _jobs(cell: Cell, source: Source, where: tuple[str, int | None, bool], asked
             size=size,
             public=public,
             stand_in=stand_in,
+            official=asked.official,
         )
 
 

@@ -79,6 +79,14 @@ def test_sets_that_few_have_are_run_where_they_are_given_or_stood_in_for(tmp_pat
     assert [j.data for j in work.jobs] == ["celeba-gender:/c", "celeba-hair:/h"]
 
 
+def test_the_printed_procedure_is_run_beside_the_sound_one(tmp_path):
+    from sfumato.bench import find
+
+    work = Work()
+    make_missing(find("dpaf-table-2"), Asked(tmp_path, sets(["fairface:/f"]), ["celeba-gender-10", "dpaf-paper"]), work)
+    assert [job.source.name for job in work.jobs] == ["dpaf-paper-faces-10", "dpaf-paper-faces-10 as printed"]
+
+
 def test_a_refusal_is_a_result(tmp_path):
     work = Work(refuse=True)
     assert make_missing(TABLE, Asked(tmp_path, seeds=2), work) == 2
