@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.bench.table import Cell, Source
@@ -36,11 +37,20 @@ class Job:
     public: str = ""
     stand_in: bool = False
     official: bool = False  # the official evaluation of DataLens, too
+    changes: Mapping[str, str] = field(default_factory=dict)  # beyond those of the cell
+    pictures: Path | None = None  # a folder for a grid of images of the first seed
 
     @property
     def settings(self) -> dict[str, str]:
         """Changes to the recipe, or the settings of the method."""
-        return {**self.source.settings, **(self.source.on_stand_in if self.stand_in else {})}
+        there = self.source.on_stand_in if self.stand_in else {}
+        return {**self.source.settings, **there, **self.changes}
+
+    @property
+    def picture(self) -> Path | None:
+        """Where its images are drawn."""
+        named = f"{self.source.name.replace(' ', '-')}-{self.data.split(':')[0]}-{self.cell.epsilon or 0:g}.png"
+        return self.pictures / named if self.pictures and self.seed == 0 else None
 
 
 def carry_out(job: Job) -> dict[str, float]:
@@ -52,9 +62,13 @@ def carry_out(job: Job) -> dict[str, float]:
         return attacked(job)
     if kind == "classifier":
         return trained(job)
+    from sfumato.bench.pictures import draw
+
     start = time.perf_counter()
     images = images_of(job)
     took = {"synthesis_s": time.perf_counter() - start}
+    if job.picture:
+        draw(images, job.picture, rows=4, scale=1)
     if kind != "accuracy":
         return took | qualities(images, job.data, seed=job.seed, device=job.device, size=job.size)
     judged = accuracies(

@@ -41,6 +41,10 @@ Official = Annotated[
     bool, typer.Option("--official", help="Also the evaluation of DataLens' code: best of 600 test epochs.")
 ]
 Again = Annotated[bool, typer.Option("--again", help="Make cells anew that have a result in the package.")]
+Jobs = Annotated[int, typer.Option(metavar="N", help="Runs at a time, each in a process of its own.")]
+Pictures = Annotated[
+    str | None, typer.Option(metavar="DIR", help="Keep a grid of images of each first seed.", show_default=False)
+]
 Results = Annotated[str, typer.Option(metavar="DIR", help="Your own results, shown over those of the package.")]
 Out = Annotated[str | None, typer.Option(metavar="FILE", help="Draw a figure into this file.", show_default=False)]
 
@@ -55,6 +59,9 @@ def bench(
     count: Count = 60_000,
     official: Official = False,
     again: Again = False,
+    settings: options.Settings = None,
+    jobs: Jobs = 1,
+    pictures: Pictures = None,
     results: Results = "bench-results",
     out: Out = None,
     json: options.Json = False,
@@ -69,7 +76,20 @@ def bench(
             raise InputError("Expected the name of a table or figure; `sfumato bench` lists them.")
         entries = overviews(folder)
         return Answer(entries, lambda console: _list(console, entries), json)
-    asked = Asked(folder, sets(data or []), only or [], seeds, device, count, official, run, again)
+    asked = Asked(
+        folder,
+        sets(data or []),
+        only or [],
+        seeds,
+        device,
+        count,
+        official,
+        options.settings(settings),
+        jobs,
+        None if pictures is None else Path(pictures),
+        run,
+        again,
+    )
     if run:
         _run(name, asked, json)
     value = shown(name, asked, None if out is None else Path(out))

@@ -38,8 +38,10 @@ def cell(metric: str = "accuracy", epsilon: float | None = 5.0) -> Cell:
     return Cell(row="", column="", printed=None, data="mnist", epsilon=epsilon, metric=metric)
 
 
-def test_a_method_is_released_and_judged(data):
-    found = carry_out(Job(cell(), Source(method="dp-merf", settings=TINY), data, count=30, device="cpu"))
+def test_a_method_is_released_and_judged(data, tmp_path):
+    source = Source(method="dp-merf", settings=TINY)
+    found = carry_out(Job(cell(), source, data, count=30, device="cpu", pictures=tmp_path / "new"))
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["dp-merf-mnist-5.png"]
     assert 0 <= found["fixed"] <= found["paper"] <= 1 and found["synthesis_s"] > 0
 
 

@@ -106,7 +106,24 @@ def test_progress_tells_the_cell_and_the_remaining_time(tmp_path):
     recorder = Recorder()
     make_missing(TABLE, Asked(tmp_path, seeds=2, progress=recorder), Work())
     assert recorder.lines[0] == ("start", "tiny-table", 2)
-    assert "seed 0" in recorder.lines[1][2] and recorder.lines[2][2].endswith("s left")
+    assert recorder.lines[1][2].endswith("seed 0") and recorder.lines[2][2].endswith("0 s left")
+    assert recorder.lines[-1][1] == 2
+
+
+def numbers(job) -> dict[str, float]:
+    return {"fixed": 0.1 * job.seed}
+
+
+def test_several_runs_at_a_time_are_written_alike(tmp_path):
+    assert make_missing(TABLE, Asked(tmp_path, seeds=3, jobs=2), numbers) == 3
+    (match,) = matched(CELLS[0], read(tmp_path))
+    assert sorted(match.result.values["fixed"]["values"]) == pytest.approx([0.0, 0.1, 0.2])
+
+
+def test_changes_to_all_recipes_are_told_by_every_number(tmp_path):
+    make_missing(TABLE, Asked(tmp_path, settings={"teachers": "40"}), Work())
+    (match,) = matched(CELLS[0], read(tmp_path))
+    assert match.changes == {"teachers": "40"} and not match.exact
 
 
 def test_a_shipped_result_is_enough_unless_asked_for_again(tmp_path):
