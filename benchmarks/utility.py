@@ -7,6 +7,7 @@
 For every set, epsilon (or recipe, which has its own) and seed a release is made and the CNN of the papers is trained
 on it: last step of a fixed schedule, and the best of eight looks at the test set beside it, labelled. One synthesis and
 one classifier a seed; `--jobs` runs several at a time on one device, which makes `synthesis_s` longer for each.
+`--public` names a set of public images, for methods that take some: its training split.
 `--pictures DIR` keeps a grid of images of each first seed.
 """
 
@@ -41,13 +42,21 @@ def tested(data: str) -> Any:
 
 
 def one(
-    method: Method, data: str, budget: Budget, seed: int, count: int, microbatch: int, picture: Path | None = None
+    method: Method,
+    data: str,
+    budget: Budget,
+    seed: int,
+    count: int,
+    microbatch: int,
+    picture: Path | None = None,
+    public: str | None = None,
 ) -> dict[str, Any]:
     """One release and its classifier."""
     test = tested(data)
+    shown = load_public(public, "a named public set") if public else None
     start = time.perf_counter()
     run = Run(seed=seed, microbatch=microbatch)
-    release = synthesize(method, data, budget, run, count=count)
+    release = synthesize(method, data, budget, run, count=count, public=shown)
     made = time.perf_counter() - start
     images = release.images
     if picture:
@@ -116,6 +125,7 @@ def measure(given: argparse.Namespace, module: str, **more: Any) -> list[dict[st
                     given.count,
                     given.microbatch,
                     picture(data, called.get("recipe", method.name), budget.epsilon, seed),
+                    given.public,
                 )
                 for seed in chances
             ]
@@ -162,6 +172,7 @@ def options() -> argparse.ArgumentParser:
     ask.add_argument("--jobs", type=int, default=1)
     ask.add_argument("--microbatch", type=int, default=1024)
     ask.add_argument("--pictures", type=Path)
+    ask.add_argument("--public", help="a set of public images")
     ask.add_argument("--out")
     return ask
 

@@ -64,7 +64,7 @@ NOISE = 0.7  # beta N / sigma where no threshold is given, amid the paper's 1/2 
 SPACINGS = 64  # of a lattice, in the radius of its ball
 ORDERS = ("code", "paper")
 FAKE_LABELS = ("own", "query")
-COMPRESSIONS = ("topk", "dense", "plain-signs", "levels", "lattice", "sketch")
+COMPRESSIONS = ("topk", "dense", "plain-signs", "levels", "rotated-levels", "lattice", "sketch")
 DEVIATIONS = (
     "A record's teacher is found by a keyed hash; the official code walks through the classes and wraps around.",
     "Each teacher has an optimiser of its own; the official code hands its state from teacher to teacher.",
@@ -105,8 +105,8 @@ class DataLens(CriticEnsemble):
     @property
     def compression(self) -> Compression:
         """How a teacher's gradient becomes a vote: Algorithm 2, or what tables 5 and 7 put in its place."""
-        if self.compress == "levels":
-            return Levels(clip=self.clip)
+        if self.compress in ("levels", "rotated-levels"):
+            return Levels(clip=self.clip, rotate=self.compress == "rotated-levels")
         if self.compress == "lattice":
             radius = (self.clip or 1.0) * math.sqrt(self.topk)  # as long as a clipped vote can be
             return Lattice(radius, radius / SPACINGS)
