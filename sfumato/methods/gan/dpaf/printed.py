@@ -111,7 +111,7 @@ def printed(
     algorithm = Algorithm1(method, spec, run, public.images, made_of)
     parts = algorithm.parts()
     equal = method.split == EQUAL
-    noise = multipliers(parts, epsilons, delta, equal) if made_of.noise else [0.0, 0.0, 0.0]
+    noise = claimed_noise(parts, epsilons, delta, equal) if made_of.noise else [0.0, 0.0, 0.0]
     if made_of.transfer:
         algorithm.train_classifier(noise[0])
     algorithm.train_gan(noise[1], noise[2])
@@ -130,7 +130,7 @@ def split_of(method: DPAF, epsilon: float) -> Parts:
     return first, second, third
 
 
-def multipliers(parts: list[Part], epsilons: Parts, delta: float, equal: bool = False) -> list[float]:
+def claimed_noise(parts: list[Part], epsilons: Parts, delta: float, equal: bool = False) -> list[float]:
     """Noise over sensitivity with which theorem 6 claims the sum of the epsilons.
 
     Of each part what its epsilon asks for alone, or the same where the split is `equal`; then all are scaled together.
