@@ -41,6 +41,7 @@ ORDER = (
     "classify",
     "flow",
     "api",
+    "bench",
     "cli",
 )
 ENTRANCES = ("__init__.py", "__main__.py")  # of the package: they lead to everything, and nobody imports them back
@@ -193,6 +194,7 @@ def test_accounts_met_through_records_are_asked_for_by_the_custodian_s_verb_alon
 def test_the_command_line_talks_to_the_api_alone():
     allowed = (
         "sfumato.api",
+        "sfumato.bench",  # which runs whole releases through the api, and so stands above it
         "sfumato.flow.request",
         "sfumato.errors",
         "sfumato.cli",

@@ -10,6 +10,7 @@ import typer
 
 from sfumato import __version__
 from sfumato.cli.audit import audit
+from sfumato.cli.bench import bench
 from sfumato.cli.budget import budget
 from sfumato.cli.compare import compare
 from sfumato.cli.ending import ended
@@ -50,6 +51,7 @@ VERBS = (
     keygen,
     evaluate,
     compare,
+    bench,
 )
 for verb in VERBS:
     app.command()(verb)

@@ -1,0 +1,31 @@
+"""Every table and figure of the three papers: what is printed, what was measured here, and what makes the rest."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from sfumato.bench import datalens, dpaf, survey
+from sfumato.bench.table import Figure, Listing, Table
+from sfumato.errors import InputError
+
+PAPERS = {
+    "datalens": "DataLens (Wang et al., CCS 2021)",
+    "dpaf": "DPAF (Lin et al.)",
+    "survey": "A Unified View (Chen, Kerkouche, Fritz)",
+}
+Entry = Table | Listing | Figure
+ENTRIES: dict[str, Entry] = {
+    entry.id: entry for paper in (datalens, dpaf, survey) for entry in (*paper.TABLES, *paper.FIGURES)
+}
+
+
+def find(name: str) -> Entry:
+    """The table or figure of this name.
+
+    >>> find("datalens-table-1").shows
+    'accuracy of a classifier on synthetic images, epsilon 1 and 10'
+    """
+    if name in ENTRIES:
+        return ENTRIES[name]
+    near = get_close_matches(name, ENTRIES, n=3, cutoff=0.5) or list(ENTRIES)[:3]
+    raise InputError(f"There is no table or figure '{name}'; did you mean {' or '.join(near)}? See `sfumato bench`.")

@@ -1,0 +1,291 @@
+"""Makes one number of a table: a release by a recipe, judged by the CNN of the papers; or what else a cell asks for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sfumato.bench.table import Cell, Source
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.accounting.budget import Budget
+    from sfumato.methods import Method
+    from sfumato.types import Images
+
+COUNT = 60_000  # synthetic images that the classifier learns from
+NAMED = "a named public set"
+FEW = {"epochs": "40", "batch": "16", "mu": "4"}  # DPAF for the 64 or 128 records of table XVII
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: what makes the number, on which set, by which seed."""
+
+    cell: Cell
+    source: Source
+    data: str  # NAME or NAME:PATH
+    seed: int = 0
+    count: int = COUNT
+    device: str = "auto"
+    microbatch: int = 1024
+    size: int | None = None
+    public: str = ""
+    stand_in: bool = False
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Changes to the recipe, or the settings of the method."""
+        return {**self.source.settings, **(self.source.on_stand_in if self.stand_in else {})}
+
+
+def carry_out(job: Job) -> dict[str, float]:
+    """The numbers of one run by protocol, with what they took in seconds."""
+    kind = job.cell.metric
+    if kind == "seconds":
+        return compressed(job)
+    if kind == "auc":
+        return attacked(job)
+    if kind == "classifier":
+        return trained(job)
+    start = time.perf_counter()
+    images = images_of(job)
+    took = {"synthesis_s": time.perf_counter() - start}
+    judge: Callable[..., dict[str, float]] = accuracies if kind == "accuracy" else qualities
+    return took | judge(images, job.data, seed=job.seed, device=job.device, size=job.size)
+
+
+def method_of(source: Source, settings: Mapping[str, str]) -> Method:
+    """The method of a recipe with changes, or a method by its name."""
+    from sfumato.flow.make import make_method
+    from sfumato.recipes import find
+
+    if not source.recipe:
+        return make_method(source.method, settings)
+    recipe = find(source.recipe)
+    return make_method(recipe.method, recipe.texts() | dict(settings))
+
+
+def images_of(job: Job) -> Images:
+    """The synthetic images of a job."""
+    from sfumato.accounting.budget import Budget
+
+    if job.source.method == "dc-gan":
+        return without_privacy(job)
+    assert job.cell.epsilon is not None
+    method = method_of(job.source, job.settings)
+    if job.source.as_printed:
+        return printed(job, method)
+    return release(
+        method,
+        job.data,
+        Budget(job.cell.epsilon),
+        seed=job.seed,
+        count=job.count,
+        device=job.device,
+        microbatch=job.microbatch,
+        size=job.size,
+        public=job.public or job.source.public,
+    )
+
+
+def release(
+    method: Method,
+    data: str,
+    budget: Budget,
+    *,
+    seed: int,
+    count: int = COUNT,
+    device: str = "auto",
+    microbatch: int = 1024,
+    size: int | None = None,
+    public: str = "",
+) -> Images:
+    """The images of one release; `public` names a public set, which is brought to the size of the records."""
+    from sfumato.api import synthesize
+    from sfumato.data import load, load_public
+    from sfumato.run.run import Run
+
+    with load(data, size=size) as box:
+        channels, side, _ = box.spec.shape
+        named = public.split(":")[0]
+        images = load_public(public, f"the public set {named}", size=side, grey=channels == 1) if public else None
+        run = Run(device=device, seed=seed, microbatch=microbatch)
+        return synthesize(method, box, budget, run, count=count, public=images).images
+
+
+def printed(job: Job, method: Method) -> Images:
+    """Images of DPAF's printed procedure, which is not private: of sets that are declared public alone."""
+    from sfumato.methods.gan.dpaf.dpaf import DPAF
+    from sfumato.methods.gan.dpaf.printed import printed, split_of
+    from sfumato.run.run import Run
+    from sfumato.types import DataSpec
+
+    if not isinstance(method, DPAF) or job.cell.epsilon is None:
+        raise InputError(f"Expected DPAF with a budget to run as printed, found {job.source.name}.")
+    public = _public(job.data, "train", job.size)
+    pixels = public.images.pixels
+    spec = DataSpec(job.data.split(":")[0], len(pixels), pixels.shape[1:], public.images.classes, public=True)
+    run = Run(device=job.device, seed=job.seed)
+    return printed(method, public, spec, run, epsilons=split_of(method, job.cell.epsilon), count=job.count).images
+
+
+def without_privacy(job: Job) -> Images:
+    """Images of the reference DC-GAN; they are as private as the data, and only their accuracy is kept."""
+    from sfumato.evaluate.reference import reference
+    from sfumato.run.run import pick_device
+    from sfumato.types import Images
+
+    real = _public(job.data, "train", job.size).images
+    pixels, labels = reference(
+        real.pixels,
+        real.labels,
+        classes=len(real.classes),
+        count=job.count,
+        seed=job.seed,
+        device=pick_device(job.device),
+    )
+    return Images(pixels, labels, real.classes)
+
+
+@cache
+def _public(data: str, split: str, size: int | None) -> Any:
+    from sfumato.data import load_public
+
+    return load_public(data, NAMED, split=split, size=size)
+
+
+def accuracies(images: Images, data: str, *, seed: int, device: str, size: int | None = None) -> dict[str, float]:
+    """The CNN of the papers on real test images: last step of the fixed schedule, best of eight test evaluations."""
+    from sfumato.evaluate import stacked
+    from sfumato.run.run import pick_device
+
+    test = _public(data, "test", size).images
+    start = time.perf_counter()
+    trained = stacked.train(
+        "cnn",
+        images.pixels,
+        images.labels,
+        test.pixels,
+        test.labels,
+        classes=len(images.classes),
+        seeds=[seed],
+        device=pick_device(device),
+    )
+    last = float(trained.accuracies[0, -1])
+    best = float(trained.accuracies[0].max())
+    return {"fixed": last, "paper": best, "classifier_s": time.perf_counter() - start}
+
+
+def qualities(images: Images, data: str, *, seed: int, device: str, size: int | None = None) -> dict[str, float]:
+    """Inception score by a CNN trained on the real set, and Frechet distances in the feature spaces that are here."""
+    from sfumato.evaluate.features import predicted
+    from sfumato.evaluate.fidelity import fidelity, inception_score
+    from sfumato.run.run import pick_device
+
+    device = pick_device(device)
+    test = _public(data, "test", size).images
+    found = {"inception-score": inception_score(predicted(_judge(data, size, device), images.pixels, device)).mean}
+    limit = min(len(test), len(images))
+    for space, name in (("inception", "fid"), ("efficientnet-lite0", "fid/efficientnet-lite0")):
+        try:
+            measures = fidelity(
+                test.pixels, None, images.pixels[:limit], None, features=(space,), seed=seed, limit=limit, device=device
+            )
+        except InputError:  # the weights of that network are not here
+            continue
+        found[name] = measures[f"fid/{space}"].mean
+    return found
+
+
+@cache
+def _judge(data: str, size: int | None, device: str) -> Any:
+    """The CNN trained on real images."""
+    from sfumato.evaluate import stacked
+    from sfumato.evaluate.networks import judge
+
+    real, test = (_public(data, split, size).images for split in ("train", "test"))
+    kept = stacked.train(
+        "cnn",
+        real.pixels,
+        real.labels,
+        test.pixels,
+        test.labels,
+        classes=len(real.classes),
+        seeds=[0],
+        device=device,
+        looks=1,
+    )
+    assert kept.network is not None
+    return judge(kept.network, "cnn", real.pixels.shape[1:], len(real.classes), 0, 1)
+
+
+def trained(job: Job) -> dict[str, float]:
+    """Accuracy of a classifier that learns by DP-SGD, at its last step."""
+    from sfumato.classify.classifier import Classifier
+    from sfumato.flow.train_classifier import train_classifier
+    from sfumato.recipes import CLASSIFIERS
+    from sfumato.run.run import Run
+
+    if job.source.recipe not in CLASSIFIERS:
+        raise InputError(f"{job.source.recipe} has no noise, or not its own: see `python -m benchmarks.classify`.")
+    recipe = CLASSIFIERS[job.source.recipe]
+    start = time.perf_counter()
+    run = Run(device=job.device, seed=job.seed, microbatch=job.microbatch)
+    release = train_classifier(Classifier(**recipe.settings), job.data, recipe.budget(), run)
+    took = time.perf_counter() - start
+    test = _public(job.data, "test", None).images
+    return {"fixed": float((release.predict(test.pixels) == test.labels).mean()), "synthesis_s": took}
+
+
+def compressed(job: Job) -> dict[str, float]:
+    """Seconds of a compression, and how many times TopAgg's."""
+    from sfumato.bench.compressions import FIRST, measure
+    from sfumato.run.run import pick_device
+
+    what, _, block = job.source.method.partition(": ")
+    teachers, images, pixels = map(int, block.split("x"))
+    device = pick_device(job.device)
+    own, first = (measure(name, (teachers, images, pixels), device)["all"] for name in (what, FIRST))
+    return {"seconds": own, "ratio": own / first}
+
+
+def attacked(job: Job) -> dict[str, float]:
+    """AUC of GAN-Leaks against a method that learned from few records."""
+    from sfumato.api import synthesize
+    from sfumato.evaluate.attacks.recipes import dpaf_table_xvii, private, sgd
+    from sfumato.flow.make import make_method
+    from sfumato.run.run import pick_device
+
+    device = pick_device(job.device)
+    size = int(job.source.method.split()[-2])
+    train = sgd(device=device)
+    if job.cell.epsilon is not None:
+        train = private(synthesize, make_method("dpaf", FEW), job.cell.epsilon)
+    images = _public(job.data, "train", job.size).images
+    start = time.perf_counter()
+    found = dpaf_table_xvii({"row": train}, images, sizes=(size,), seeds=(job.seed,), device=device)["row"][size]
+    return {"auc": found["auc"].mean, "synthesis_s": time.perf_counter() - start}
+
+
+def summary(runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Mean and spread over seeds.
+
+    >>> summary([{"fixed": 0.5}, {"fixed": 0.7}])["fixed"]["values"]
+    [0.5, 0.7]
+    """
+    import numpy as np
+
+    names = [name for name in runs[0] if all(name in run for run in runs)]
+    columns = {name: [float(run[name]) for run in runs] for name in names}
+    return {
+        name: {
+            "mean": float(np.mean(values)),
+            "std": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+            "values": values,
+        }
+        for name, values in columns.items()
+    }

@@ -1,0 +1,87 @@
+"""One number of a table, made for real on tiny sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato.bench import measure
+from sfumato.bench.measure import Job, carry_out, summary
+from sfumato.bench.table import Cell, Source
+from sfumato.errors import InputError
+from sfumato.evaluate import reference, stacked
+from tests.data.test_idx import idx, write
+
+TINY = {"features": "20", "steps": "2", "width": "8"}
+
+
+@pytest.fixture
+def data(folder, monkeypatch):
+    """A set of ten classes in MNIST's place, and short schedules."""
+    random = np.random.default_rng(0)
+    for split, n in (("train", 60), ("t10k", 20)):
+        images = random.integers(0, 256, (n, 28, 28), dtype=np.uint8)
+        write(folder, idx(images), idx((np.arange(n) % 10).astype(np.uint8)), split)
+    monkeypatch.setitem(stacked.SCHEDULES, "cnn", stacked.Schedule(steps=8, batch=8))
+    monkeypatch.setattr(reference, "Training", lambda: reference_training)
+    measure._public.cache_clear()
+    measure._judge.cache_clear()
+    return f"mnist:{folder}"
+
+
+reference_training = reference.Training(steps=2, batch=4, latent=4, width=4)
+
+
+def cell(metric: str = "accuracy", epsilon: float | None = 5.0) -> Cell:
+    return Cell(row="", column="", printed=None, data="mnist", epsilon=epsilon, metric=metric)
+
+
+def test_a_method_is_released_and_judged(data):
+    found = carry_out(Job(cell(), Source(method="dp-merf", settings=TINY), data, count=30, device="cpu"))
+    assert 0 <= found["fixed"] <= found["paper"] <= 1 and found["synthesis_s"] > 0
+
+
+def test_a_recipe_is_changed_by_its_settings(data):
+    small = {"teachers": "6", "steps": "2", "warmup": "1", "teacher_batch": "2", "batch": "4", "topk": "10"}
+    source = Source("datalens-small-fashion-mnist-10", settings=small, on_stand_in={"steps": "3"})
+    assert Job(cell(), source, data, stand_in=True).settings["steps"] == "3"
+    assert measure.method_of(source, small).settings()["teachers"] == 6
+    assert "fixed" in carry_out(Job(cell(epsilon=10.0), source, data, count=30, device="cpu"))
+
+
+def test_public_images_are_brought_to_the_size_of_the_records(data, monkeypatch):
+    seen = {}
+
+    def synthesize(method, box, budget, run, *, count, public):
+        seen["shape"] = public.images.pixels.shape[1:]
+        seen["provenance"] = public.provenance
+        return type("R", (), {"images": public.images})
+
+    monkeypatch.setattr("sfumato.api.synthesize", synthesize)
+    monkeypatch.setattr(measure, "accuracies", lambda *_, **__: {"fixed": 0.5})
+    source = Source(method="dp-merf", settings=TINY, public="digits")
+    assert carry_out(Job(cell(), source, data))["fixed"] == 0.5
+    assert seen == {"shape": (1, 28, 28), "provenance": "the public set digits"}
+
+
+def test_the_row_without_privacy_and_the_quality_of_its_images(data):
+    source = Source(method="dc-gan")
+    assert "fixed" in carry_out(Job(cell(epsilon=None), source, data, count=30, device="cpu"))
+    found = carry_out(Job(cell("inception-score", None), source, data, count=30, device="cpu"))
+    assert 1 <= found["inception-score"] <= 10
+
+
+def test_a_compression_is_compared_with_topagg():
+    found = carry_out(Job(cell("seconds", None), Source(method="levels: 4x2x784"), "", device="cpu"))
+    assert found["seconds"] > 0 and found["ratio"] > 0
+
+
+def test_a_classifier_without_noise_is_not_run_here(data):
+    with pytest.raises(InputError, match="has no noise"):
+        carry_out(Job(cell("classifier"), Source("topagg-mnist-gm-dp-inf"), data))
+
+
+def test_means_and_spreads():
+    found = summary([{"fixed": 0.4, "x": 1.0}, {"fixed": 0.6}])
+    assert found["fixed"]["mean"] == pytest.approx(0.5) and found["fixed"]["std"] == pytest.approx(0.1414, abs=1e-3)
+    assert set(found) == {"fixed"} and summary([{"fixed": 0.4}])["fixed"]["std"] is None
