@@ -173,6 +173,12 @@ def plan_for(request: Request, spec: DataSpec) -> Plan:
     return make_plan(method, spec, request.budget(spec))
 
 
+def explained(request: Request, plan: Plan) -> list[dict[str, Any]]:
+    """The plan of a request in sentences, section by section."""
+    method = make_method(request.method, request.settings, request.labels, plan.data.classes)
+    return [section.to_json() for section in method.explain(plan)]
+
+
 def carry_out(request: Request, progress: Silent | None = None) -> Release:
     """Synthesize as requested; a stopped run can be taken up by `resume`."""
     from sfumato.flow import flow
