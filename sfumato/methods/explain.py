@@ -20,6 +20,7 @@ from sfumato.privacy.plan import Crossing, Plan
 NOISES = {
     "gaussian": "Gaussian noise of standard deviation",
     "discrete-gaussian": "Whole-number (discrete) Gaussian noise of sigma",
+    "discrete-laplace": "Whole-number (discrete) Laplace noise of scale",
 }
 LABELS = {
     "uniform": "Labels are drawn evenly, which costs nothing.",
@@ -109,7 +110,8 @@ def _sensitivity(crossing: Crossing, event: Event, unit: str) -> str:
         False: f"under {event.relation} a {unit} "
         + ("appears or is blanked out" if event.relation == "add-remove" else "is replaced by another"),
     }[crossing.held]
-    return f"Sensitivity: one {unit} moves the sum by at most {event.sensitivity:.4g} (L2 norm), since {why}."
+    norm = "L1" if event.mechanism == "discrete-laplace" else "L2"
+    return f"Sensitivity: one {unit} moves the sum by at most {event.sensitivity:.4g} ({norm} norm), since {why}."
 
 
 def _sampling(crossing: Crossing, unit: str) -> str:
