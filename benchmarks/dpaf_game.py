@@ -35,10 +35,10 @@ from typing import Any
 
 import torch
 
-from benchmarks.picture import draw
 from benchmarks.utility import command
 from sfumato import Budget, DataSpec, Images, Run, load, synthesize
 from sfumato.api import make_method
+from sfumato.bench.pictures import draw
 from sfumato.data import load_public
 from sfumato.data.public import PublicImages
 from sfumato.errors import InputError

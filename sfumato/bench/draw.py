@@ -119,7 +119,9 @@ def dependent_bound() -> Canvas:
             for d in dimensions
         ]
         panels[2].plot(dimensions, shares, color=tone, label=f"sigma {noise:g}")
-    _finished(panels[2], "no votes at all, threshold 2800", "dimensions", "data-dependent / data-independent", xscale="log")
+    _finished(
+        panels[2], "no votes at all, threshold 2800", "dimensions", "data-dependent / data-independent", xscale="log"
+    )
     return canvas
 
 
