@@ -9,7 +9,8 @@
 For every set, epsilon (or recipe, which has its own unless --epsilon is given) and seed a release is made and the CNN
 of the papers is trained on it: last step of a fixed schedule, and the best of eight looks at the test set beside it,
 labelled. One synthesis and one classifier a seed; `--jobs` runs several at a time on one device, which makes
-`synthesis_s` longer for each. `--pictures DIR` keeps a grid of images of each first seed. `sfumato bench NAME --run`
+`synthesis_s` longer for each. `--pictures DIR` keeps a grid of images of each first seed. With
+`--official` 100,000 images are made and judged by the official DataLens evaluation too. `sfumato bench NAME --run`
 makes the cells of a table; a file of this command in `sfumato/bench/results` fills those that it belongs to.
 """
 
@@ -32,6 +33,7 @@ from sfumato import Budget, Method
 from sfumato.api import make_method
 from sfumato.bench.measure import COUNT, accuracies, release, summary
 from sfumato.bench.pictures import draw
+from sfumato.evaluate.official import IMAGES
 from sfumato.recipes import find
 
 
@@ -47,6 +49,7 @@ class Trial:
     microbatch: int
     public: str = ""
     size: int | None = None
+    official: bool = False
     picture: Path | None = None
 
     def run(self, seed: int) -> dict[str, float]:
@@ -65,7 +68,7 @@ class Trial:
         made = time.perf_counter() - start
         if self.picture:
             draw(images, self.picture, rows=4, scale=1)
-        found = accuracies(images, self.data, seed=seed, device="auto", size=self.size)
+        found = accuracies(images, self.data, seed=seed, device="auto", size=self.size, by_official=self.official)
         return {"fixed": found["fixed"], "paper": found["paper"], "synthesis_s": made, **found}
 
     def row(self, runs: list[dict[str, float]]) -> dict[str, Any]:
@@ -79,7 +82,14 @@ def trials(given: argparse.Namespace) -> list[Trial]:
     changes = dict(pair.split("=", 1) for pair in given.set)
     found = []
     for data in given.data:
-        common = (data, given.count, given.microbatch, given.public or "", given.size)
+        common = (
+            data,
+            IMAGES if given.official else given.count,
+            given.microbatch,
+            given.public or "",
+            given.size,
+            given.official,
+        )
         for recipe in map(find, given.recipe):
             method = make_method(recipe.method, recipe.texts() | changes)
             called = {"recipe": recipe.name, "published": recipe.published}
@@ -153,6 +163,7 @@ def options() -> argparse.ArgumentParser:
     ask.add_argument("--jobs", type=int, default=1)
     ask.add_argument("--microbatch", type=int, default=1024)
     ask.add_argument("--pictures", type=Path)
+    ask.add_argument("--official", action="store_true", help="also by the official DataLens evaluation")
     ask.add_argument("--out")
     return ask
 
