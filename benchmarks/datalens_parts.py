@@ -32,10 +32,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.picture import draw
 from benchmarks.utility import write
 from sfumato import Budget, DataSpec, Images, Run, load
 from sfumato.api import make_method
+from sfumato.bench.pictures import draw
 from sfumato.data import load_public
 from sfumato.engine.teachers import stacked as engine
 from sfumato.engine.teachers.critics import Critics

@@ -12,7 +12,8 @@ class Landscape:
     """What the theorem assumes about the loss; none of it is known exactly, all of it must be public guesses.
 
     `noise` is A, where each coordinate gets noise of variance A k. The paper's proof takes A k for the squared norm of
-    the whole noise vector; `noisy_coordinates` corrects this where the dimension is put there instead of 1.
+    the whole noise vector; `noisy_coordinates` corrects this where the dimension is put there instead of 1. It takes
+    c^2 for the squared norm of a clipped gradient, too, which may have k entries of size c: `clipped_coordinates`.
     """
 
     dimensions: int
@@ -28,6 +29,7 @@ class Landscape:
     quantisation: float = 0.0  # deviation of the stochastic signs
     quantised: bool = True
     noisy_coordinates: int = 1
+    clipped_coordinates: int = 1
 
 
 def noise_constant(mu: float, queries: int) -> float:
@@ -49,15 +51,26 @@ def weibull_tau(k: int, dimensions: int, rho_1: float, rho_2: float) -> float:
 
 def bound(k: int, tau: float, at: Landscape) -> float:
     """Right side of the theorem: an upper bound on the scaled mean gradient norm after T steps."""
+    return math.fsum(terms(k, tau, at).values())
+
+
+def terms(k: int, tau: float, at: Landscape) -> dict[str, float]:
+    """What the right side is made of, in the theorem's order."""
     if not 1 <= k <= at.dimensions:
         raise ValueError(f"Expected k between 1 and {at.dimensions}, found {k}.")
     bias = min(tau * at.gradient**2, at.clip * (at.dimensions - k) * at.gradient)
     private = at.smoothness * at.rate * at.noise * k * at.noisy_coordinates
     start = at.gap / (at.steps * at.rate)
     spread = max(at.spread_2**2 + at.spread_2 * at.gradient, 2 * at.spread_1)
-    size = min(at.clip**2, at.gradient**2)
+    size = min(at.clipped_coordinates * at.clip**2, at.gradient**2)
     tail = 2 * (at.quantisation**2 + size) if at.quantised else size
-    return bias + private + start + spread + at.smoothness * at.rate * tail
+    return {
+        "bias of top-k": bias,
+        "noise": private,
+        "start": start,
+        "spread of teachers": spread,
+        "size of a step": at.smoothness * at.rate * tail,
+    }
 
 
 def left_scale(at: Landscape) -> float:

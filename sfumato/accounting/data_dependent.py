@@ -96,6 +96,11 @@ def printed_outcome(vote: float, threshold: float, sigma: float, outcome: int) -
     return float(cases[outcome])
 
 
+def printed_failure(votes: Sequence[float], outcomes: Sequence[int], threshold: float, sigma: float) -> float:
+    """Chance of another answer by theorem 5 as printed. WRONG, as `printed_outcome` is: it need not be a chance."""
+    return 1 - math.prod(printed_outcome(v, threshold, sigma, o) for v, o in zip(votes, outcomes, strict=True))
+
+
 def topagg_renyi(votes: Sequence[float], k: int, sigma: float, threshold: float, order: float) -> PrivateNumber:
     """Data-dependent Renyi divergence of one TopAgg query, conditional on the teachers' drawn signs."""
     likely = [max((-1, 0, 1), key=lambda o: _log_outcome(v, threshold, sigma, o)) for v in votes]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sfumato.accounting.budget import Relation
 
-MechanismName = Literal["gaussian", "discrete-gaussian", "laplace", "mixture"]
+MechanismName = Literal["gaussian", "discrete-gaussian", "laplace", "discrete-laplace", "mixture"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,8 @@ _RARE = ("shifts", "cap", "records", "mixture", "held")
 
 def _check_served(event: Event) -> None:
     """Refuse the combinations for which no sound pair is at hand."""
+    if event.mechanism == "discrete-laplace" and event.rate < 1:
+        raise ValueError("Expected everyone to take part under whole-number Laplace noise: no other pair is served.")
     if event.mechanism == "laplace" and event.rate < 1 and event.pair is not Relation.ADD_REMOVE:
         raise ValueError("Expected add-remove for subsampled Laplace noise: no other pair is served.")
     if (event.cap is None) != (event.records is None):

@@ -290,6 +290,16 @@ def _shifted(sigma: float, coordinates: int, by: int, interval: float) -> Any:
     return power(one, coordinates)
 
 
+def _shifted_laplace(scale: float, coordinates: int, by: int, interval: float) -> Any:
+    """Whole-number Laplace noise, of which one step is randomised response: no continuous Laplace loss covers it."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    one = pld.from_discrete_laplace_mechanism(
+        1 / scale, sensitivity=by, value_discretization_interval=interval, use_connect_dots=True
+    )
+    return power(one, coordinates)
+
+
 def worst(plds: Sequence[Any], interval: float) -> Any:
     """A distribution that dominates each of several symmetric ones, so that a neighbour may pick anew each time.
 
@@ -407,6 +417,8 @@ def event_pld(event: Event, interval: float) -> Any:
 
     if event.mechanism == "discrete-gaussian":
         return worst([_shifted(event.sigma, n, by, interval) for n, by in event.patterns], interval)
+    if event.mechanism == "discrete-laplace":
+        return worst([_shifted_laplace(event.sigma, n, by, interval) for n, by in event.patterns], interval)
     if event.mechanism == "laplace":
         size = event.sensitivity if event.rate == 1.0 else event.bound
         return pld.from_laplace_mechanism(

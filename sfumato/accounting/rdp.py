@@ -61,6 +61,8 @@ def _plain(e: Event, orders: tuple[float, ...]) -> list[float] | None:
         return [order * (e.sensitivity / e.sigma) ** 2 / 2 for order in orders]
     if e.mechanism == "laplace" and e.rate == 1.0:
         return [laplace_renyi(e.sensitivity / e.sigma, order) for order in orders]
+    if e.mechanism == "discrete-laplace":
+        return [max(n * response_renyi(by / e.sigma, order) for n, by in e.patterns) for order in orders]
     if e.mechanism == "gaussian" and e.pair is Relation.ADD_REMOVE and e.cap is None:
         return list(_poisson(e.rate, e.sigma / e.bound, orders))
     return None
@@ -70,6 +72,21 @@ def laplace_renyi(epsilon: float, order: float) -> float:
     """Renyi divergence of a Laplace release that is `epsilon`-DP (Mironov 2017, proposition 6)."""
     inner = (order - 1) * math.expm1((1 - 2 * order) * epsilon) / (2 * order - 1)
     return epsilon + math.log1p(inner) / (order - 1)
+
+
+def response_renyi(epsilon: float, order: float) -> float:
+    """Renyi divergence of randomised response, the worst of all that is `epsilon`-DP.
+
+    Whole-number Laplace noise of scale t, moved by one, is just this with epsilon = 1/t: all its losses are +-1/t.
+
+    >>> response_renyi(0.1, 2.0) > laplace_renyi(0.1, 2.0)
+    True
+    """
+    likely = -math.log1p(math.exp(-epsilon))
+    rare = likely - epsilon
+    a = order * likely + (1 - order) * rare
+    b = order * rare + (1 - order) * likely
+    return (max(a, b) + math.log1p(math.exp(-abs(a - b)))) / (order - 1)
 
 
 @lru_cache(maxsize=512)

@@ -101,10 +101,16 @@ class Curve:
 
 def curve_of(profile: Profile, points: int = 160) -> Curve:
     """The curve of a claim's whole privacy profile; for subsampled claims it is not that of a Gaussian."""
-    top = profile.epsilon(1e-12) + 1e-3 if profile.mu is None else 1.0
+    top = _top(profile) + 1e-3 if profile.mu is None else 1.0
     epsilons = np.concatenate([[0.0], np.geomspace(min(1e-3, top / 2), top, points)])
     deltas = np.array([profile.delta(float(e)) for e in epsilons]) if profile.mu is None else np.zeros_like(epsilons)
     return Curve(epsilons, deltas, profile.mu)
+
+
+def _top(profile: Profile) -> float:
+    """The largest epsilon that matters; a composed distribution may leave a dust of delta that no epsilon covers."""
+    tops = (profile.epsilon(10.0**-digits) for digits in range(12, 0, -1))
+    return next((top for top in tops if math.isfinite(top)), 0.0)
 
 
 def gaussian_curve(mu: float) -> Curve:

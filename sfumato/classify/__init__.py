@@ -1,8 +1,9 @@
-"""Classifiers trained by DP-SGD on private images: networks, plan, training and the folder that may be published."""
+"""Classifiers of private images, by DP-SGD or by PATE: networks, plan, training and the folder to be published."""
 
 from __future__ import annotations
 
 from sfumato.classify.classifier import Classifier
+from sfumato.classify.pate import PATE
 from sfumato.classify.release import TrainedClassifier
 
-__all__ = ["Classifier", "TrainedClassifier"]
+__all__ = ["PATE", "Classifier", "TrainedClassifier"]

@@ -30,14 +30,12 @@ from sfumato.accounting.budget import Budget
 from sfumato.accounting.calibrate import most_times
 from sfumato.accounting.claims import Claim, topagg
 from sfumato.accounting.events import AnyEvent
-from sfumato.classify.features import NAMES
-from sfumato.classify.networks import NETWORKS, Architecture, Network, build
+from sfumato.classify.method import NetworkTraining
+from sfumato.classify.networks import Network
 from sfumato.data.public import PublicImages
 from sfumato.engine.dpsgd import DPSGD, GRADIENT, DPSGDConfig
 from sfumato.engine.gradients.clipping import Clip, Flat
 from sfumato.engine.gradients.topk import TopK
-from sfumato.evaluate.features import fingerprint
-from sfumato.methods.base import Method
 from sfumato.methods.settings import count, setting
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Crossing, Plan, events_of
@@ -55,12 +53,9 @@ CONSTANTS = "Pixels are scaled by fixed constants; the paper's code uses MNIST's
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classifier(Method):
+class Classifier(NetworkTraining):
     """Public settings. The defaults are those of scattering features for a set of some ten thousand images."""
 
-    network: str = setting("scattering", "fixed features, and the head that is trained on them", choices=NETWORKS)
-    features: str = setting("efficientnet-lite0", "public network of network=features", choices=NAMES)
-    weights: str = setting("", "file of that public network")
     steps: int = count(60, "steps of DP-SGD")
     epochs: float = setting(0.0, "in place of steps, where above 0", low=0, high=1e4)
     sigma: float = setting(
@@ -77,24 +72,17 @@ class Classifier(Method):
     ema_decay: float = setting(0.0, "of the averaged weights; 0: the last ones", low=0, below=1)
     k: float = setting(1.0, "of TopAgg; 1: GM-DP", low=1e-6, high=1)
     by: str = setting("norm", "what k is a share of", choices=tuple(BY))
-    groups: int = count(27, "of the 81 maps of scattering", high=81)
-    centre: float = setting(0.1, "taken from the pixels of network=cnn and network=linear", low=-1e6, high=1e6)
-    spread: float = setting(0.3, "that they are then divided by", low=1e-6, high=1e6)
 
     name: ClassVar[str] = "classifier"
     family: ClassVar[str] = "classifier, trained by DP-SGD"
     paper: ClassVar[str] = "Wang et al.: DataLens (CCS 2021), Algorithm 4"
     framework: ClassVar[str] = "DP-SGD"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
-    stand_ins: ClassVar[tuple[str, ...]] = ("network",)  # frozen features of a public network
 
     def contradictions(self) -> Iterator[str]:
         if 0 < self.sigma < LEAST:
             yield f"Expected sigma as 0 or at least {LEAST}, found sigma={self.sigma}."
-        if 81 % self.groups:
-            yield f"Expected groups as a divisor of 81, found groups={self.groups}."
-        if self.labels.kind != "uniform":
-            yield f"Expected no labels to be chosen for a classifier, found labels={self.labels.kind}."
+        yield from super().contradictions()
 
     def small(self) -> Classifier:
         """As it is, since an audit takes few steps; but a public network is left to the validator of gradients."""
@@ -146,22 +134,8 @@ class Classifier(Method):
         gradient = plan.crossings[GRADIENT]
         return topagg(gradient.sampler.rate, gradient.mechanism.multiplier, gradient.times, plan.budget.delta)
 
-    def label_facts(self) -> dict[str, Any]:
-        return {"kind": "none", "weights": None}
-
     def stated_deviations(self) -> tuple[str, ...]:
         return (*self.deviations, CONSTANTS) if self.network == "cnn" else self.deviations
-
-    def build(self, spec: DataSpec, run: Run | None = None) -> Network:
-        """The network before its first step."""
-        public = self.features if self.network == "features" else ""
-        architecture = Architecture(
-            self.network, spec.shape, spec.classes, self.groups, self.centre, self.spread, public
-        )
-        net = build(architecture, weights=self.weights or None, random=run.generator("weights") if run else None)
-        if public:
-            net.architecture = replace(architecture, fingerprint=fingerprint(net.body))
-        return net.to(run.device) if run else net
 
     def learn(  # type: ignore[override]  # what is released is a network that classifies, and no generator
         self, barrier: Barrier, run: Run, public: PublicImages | None = None

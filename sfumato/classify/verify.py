@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sfumato.classify import checks
 from sfumato.classify.classifier import Classifier
+from sfumato.classify.pate import PATE
 from sfumato.classify.release import holds_classifier
 from sfumato.release.files.command import Configured
 from sfumato.release.files.verify import ReleaseKind, Verdict
@@ -14,7 +15,8 @@ from sfumato.release.files.verify import verify as verify_kinds
 
 def find_classifier(name: str) -> type[Configured] | None:
     """The class that a classifier's statement names."""
-    return Classifier if name == Classifier.name else None
+    known: dict[str, type[Configured]] = {Classifier.name: Classifier, PATE.name: PATE}
+    return known.get(name)
 
 
 CLASSIFIER = ReleaseKind(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli import options
-from sfumato.cli.show import Answer, at_most, names, number, pairs, table, warned
+from sfumato.cli.show import Answer, at_most, names, number, pairs, plain, table, warned
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ OF_FILES = ("size", "grey", "split", "label", "person")
 Data = Annotated[str | None, typer.Option(metavar="DATA", help="A folder, file or named set.", show_default=False)]
 Shape = Annotated[str | None, typer.Option(metavar="CxHxW", help="Image shape, such as 1x28x28, without files.")]
 Classes = Annotated[int | None, typer.Option(metavar="N", help="Number of classes, without files.")]
+
+Explain = Annotated[bool, typer.Option("--explain", help="Say in sentences what is asked, what it costs, and why.")]
 
 
 def plan(
@@ -47,6 +49,7 @@ def plan(
     label: options.Label = None,
     person: options.Person = None,
     set: options.Settings = None,
+    explain: Explain = False,
     json: options.Json = False,
 ) -> Answer:
     """Show what a run would ask of the data and the guarantee it would give. Spends nothing.
@@ -71,7 +74,10 @@ def plan(
         options.check_unit(unit, person)
         with asked.load() as box:
             spec = box.spec
-    plan_json = request.plan_for(asked, spec).to_json()
+    made = request.plan_for(asked, spec)
+    plan_json = made.to_json()
+    if explain:
+        plan_json["explanation"] = request.explained(asked, made)
     return Answer(plan_json, lambda out: _show(out, plan_json), json)
 
 
@@ -122,6 +128,24 @@ def _show(out: Console, plan_json: dict[str, Any]) -> None:
     columns = ("crossing", "mechanism", "sigma", "sensitivity", "multiplier", "sampling", "times")
     out.print(table("What crosses the barrier", columns, [_crossing(c) for c in plan_json["crossings"]]))
     warned(out, plan_json["warnings"])
+    for section in plan_json.get("explanation", ()):
+        _show_section(out, section)
+
+
+def _show_section(out: Console, section: dict[str, Any]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out.print(Text(f"\n{section['title']}", "bold"))
+    for sentence in section["sentences"]:
+        out.print(Padding(Text(plain(sentence)), (0, 0, 0, 2)))
+    if section["table"]:
+        rows = [[_cell(value) for value in row.values()] for row in section["table"]]
+        out.print(Padding(table("", list(section["table"][0]), rows), (0, 0, 0, 2)))
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else "none" if value is None else number(value)
 
 
 def _facts(plan_json: dict[str, Any]) -> list[tuple[str, str]]:

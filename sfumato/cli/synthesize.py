@@ -126,12 +126,14 @@ def _unsound(asked: Request, given: list[str], as_json: bool) -> Answer:
 
 def _show_unsound(out: Console, facts: dict[str, Any]) -> None:
     claim = facts["claim"]
+    told = f"epsilon {number(claim['epsilon'])}, which does not hold; {claim['note']}" if claim else "none"
     out.print(
         pairs(
             [
                 ("stamp", facts["stamp"]),
                 ("images", f"{facts['images']:,}"),
-                ("claim", f"epsilon {number(claim['epsilon'])}, which does not hold; {claim['note']}"),
+                ("claim", told),
+                *([("without", plain(facts["without"]))] if facts["without"] else []),
                 ("public data", plain(facts["data"]["provenance"])),
             ]
         )

@@ -26,7 +26,16 @@ Network = Annotated[
 Test = Annotated[str | None, typer.Option(metavar="DATA", help="Public images to test it on.", show_default=False)]
 TestSplit = Annotated[str, typer.Option(metavar="NAME", help="The part of the test images to read.")]
 Provenance = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Where test images are from that are public.", show_default=False)
+    str | None,
+    typer.Option(metavar="TEXT", help="Where public and test images are from that are public.", show_default=False),
+]
+By = Annotated[
+    str,
+    typer.Option(metavar="dpsgd|pate", help="How: by noisy gradients, or by noisy votes of teachers on public images."),
+]
+Public = Annotated[
+    str | None,
+    typer.Option(metavar="DATA", help="Public images that --by pate asks about; made up without.", show_default=False),
 ]
 Out = Annotated[str, typer.Option(metavar="DIR", help="The folder to write; it must be new or empty.")]
 BESIDE = ("resume", "test", "test_split", "provenance", "json")
@@ -35,6 +44,7 @@ BESIDE = ("resume", "test", "test_split", "provenance", "json")
 def train_classifier(
     context: typer.Context,
     data: Data = None,
+    by: By = "dpsgd",
     network: Network = None,
     recipe: options.Recipe = None,
     epsilon: options.Epsilon = None,
@@ -49,6 +59,7 @@ def train_classifier(
     label: options.Label = None,
     person: options.Person = None,
     set: options.Settings = None,
+    public: Public = None,
     test: Test = None,
     test_split: TestSplit = "test",
     provenance: Provenance = None,
@@ -65,8 +76,8 @@ def train_classifier(
     """Train a classifier on private images within a budget and write a folder that may be published."""
     from sfumato import api
 
-    if provenance is not None and test is None:
-        raise InputError("A provenance goes with test images; add --test DATA, or leave it out.")
+    if provenance is not None and test is None and public is None:
+        raise InputError("A provenance goes with test images; add --test DATA or --public DATA, or leave it out.")
     if resume is not None:
         _alone(options.given(context))
         seen = api.read_test(test, provenance, test_split)
@@ -85,8 +96,9 @@ def _alone(given: list[str]) -> None:
 def _request(typed: dict[str, Any], given: list[str], settings: dict[str, str], unit: str | None) -> Request:
     """The request as typed, with the settings and the budget of a recipe where they were not."""
     from sfumato import api
-    from sfumato.flow.request import Request
+    from sfumato.flow.request import CLASSIFIERS, Request
 
+    _check_way(typed, CLASSIFIERS)
     if typed["recipe"] is not None:
         recipe = api.classifier_recipe(typed["recipe"])
         settings = recipe.texts() | settings
@@ -99,8 +111,22 @@ def _request(typed: dict[str, Any], given: list[str], settings: dict[str, str], 
         if typed[name] is None:
             raise InputError(f"Say what to train on and within which budget: {what} is missing (or --resume RUN).")
     options.check_unit(unit, typed["person"])
+    if typed["public"] is None:
+        typed = typed | {"provenance": None}  # that of test images, which are no part of the run
     kept = {f.name: typed[f.name] for f in fields(Request) if f.name in typed and f.name != "recipe"}
-    return Request(**kept, method="classifier", settings=settings)
+    return Request(**kept, method=CLASSIFIERS[typed["by"]], settings=settings)
+
+
+def _check_way(typed: dict[str, Any], ways: dict[str, str]) -> None:
+    """Refuse a way to train that there is not, and what goes with another one."""
+    if typed["by"] not in ways:
+        raise InputError(f"Expected --by as {' or '.join(ways)}, found '{typed['by']}'.")
+    if typed["by"] != "dpsgd" and typed["recipe"] is not None:
+        raise InputError("Recipes of classifiers are for --by dpsgd; leave out --recipe.")
+    if typed["by"] != "pate" and typed["public"] is not None:
+        raise InputError("Public images are for --by pate, which asks about them; leave out --public.")
+    if typed["public"] is not None and typed["provenance"] is None:
+        raise InputError("Public data and their provenance go together: give both --public DATA and --provenance TEXT.")
 
 
 def _watched(act: Any, as_json: bool) -> Answer:
@@ -132,7 +158,7 @@ def _show(out: Console, facts: dict[str, Any], plain_words: str) -> None:
     rows = [
         ("guarantee", facts["guarantee"]["summary"]),
         ("", plain_words),
-        ("network", f"{facts['settings']['network']}, {event['times']} steps, sampling {event['sampling']}"),
+        ("network", f"{facts['settings']['network']}, {event['name']} {event['times']} times, {event['sampling']}"),
         ("classes", f"declared public: {names(facts['classes'])}"),
     ]
     if facts["accuracy"] is not None:

@@ -1,4 +1,8 @@
-"""The command that runs DPAF as its paper prints it: a folder with a stamp, which nothing takes for a release."""
+"""The command that runs DPAF as its paper prints it: a folder with a stamp, which nothing takes for a release.
+
+`--set without=noise,clipping` leaves ingredients out, to see what they do. It is no setting of the method: nothing but
+this command, which makes no release, knows it.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,12 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from sfumato.flow.request import Request
     from sfumato.methods.gan.dpaf.dpaf import DPAF
-    from sfumato.methods.gan.dpaf.printed import Printed
+    from sfumato.methods.gan.dpaf.printed import Ingredients, Printed
     from sfumato.run.progress import Silent
     from sfumato.types import DataSpec
 
 FORMAT = "sfumato-not-private/1"
+WITHOUT = "without"
 IMAGES = "not-private.npz"
 
 
@@ -26,20 +31,25 @@ def as_printed(request: Request, progress: Silent | None = None) -> dict[str, An
     """
     from sfumato.flow.make import check_out, make_budget, make_method
     from sfumato.methods.gan.dpaf.dpaf import DPAF
+    from sfumato.methods.gan.dpaf.printed import Ingredients
 
     make_budget(request.epsilon, request.delta)
-    method = make_method(request.method, request.settings)
+    left_out = request.settings.get(WITHOUT, "")
+    settings = {name: text for name, text in request.settings.items() if name != WITHOUT}
+    method = make_method(request.method, settings)
     if not isinstance(method, DPAF):
         raise InputError(f"Expected --method dpaf for --unsound, found '{request.method}': no other is kept unsound.")
+    ingredients = Ingredients.without(left_out)
     check_out(request.out, request.count, "png")
-    made, spec, provenance = _carry_out(request, method, progress)
+    made, spec, provenance = _carry_out(request, method, ingredients, progress)
     facts = {
         "format": FORMAT,
         "stamp": made.stamp,
         "method": "dpaf as printed",
         "data": {"name": spec.name, "records": spec.records, "provenance": provenance},
-        "asked": {"epsilon": request.epsilon, "delta": request.delta},
-        "claim": dict(made.paper),
+        "asked": {"epsilon": request.epsilon, "delta": request.delta} if made.paper else None,
+        "claim": made.paper,
+        "without": left_out,
         "settings": method.settings(),
         "classes": list(spec.classes),
         "images": len(made.images),
@@ -48,7 +58,9 @@ def as_printed(request: Request, progress: Silent | None = None) -> dict[str, An
     return facts | {"out": str(Path(request.out).absolute())}
 
 
-def _carry_out(request: Request, method: DPAF, progress: Silent | None) -> tuple[Printed, DataSpec, str]:
+def _carry_out(
+    request: Request, method: DPAF, ingredients: Ingredients, progress: Silent | None
+) -> tuple[Printed, DataSpec, str]:
     from sfumato.data import load_public
     from sfumato.data.loading import find_source
     from sfumato.data.source import Options
@@ -71,8 +83,9 @@ def _carry_out(request: Request, method: DPAF, progress: Silent | None) -> tuple
     )
     pixels = public.images.pixels
     spec = DataSpec(source.name, len(pixels), pixels.shape[1:], public.images.classes, public=True)
+    how: dict[str, Any] = {"delta": request.delta, "count": request.count, "ingredients": ingredients}
     with run.interruptible():
-        made = printed(method, public, spec, run, epsilons=epsilons, delta=request.delta, count=request.count)
+        made = printed(method, public, spec, run, epsilons=epsilons, **how)
     return made, spec, public.provenance
 
 

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import InputError
 from sfumato.flow.make import built, check_out, make_budget, make_method, make_plan
 from sfumato.recipes import RECIPES, find
+from sfumato.release.files.command import CLASSIFIERS as CLASSIFIERS
 from sfumato.types import DataSpec, Unit
 
 if TYPE_CHECKING:
     from sfumato.accounting.budget import Budget
-    from sfumato.classify.classifier import Classifier
+    from sfumato.classify.method import NetworkTraining
     from sfumato.classify.release import TrainedClassifier
     from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from sfumato.release import Release
     from sfumato.run.progress import Silent
     from sfumato.run.run import Run
-
-CLASSIFIER = "classifier"  # in place of the name of a method
 
 # Left out of the printed command. They say where the books, the key and the folder lie and on what is computed, all
 # of it the custodian's own affair: neither what is asked of the data nor the guarantee depends on them.
@@ -115,7 +114,10 @@ class Request:
             and getattr(self, f.name) != f.default
         }
         changed = {name: text for name, text in self.settings.items() if known.get(name) != text}
-        verb = "train-classifier" if self.method == CLASSIFIER else "synthesize"
+        by = next((by for by, name in CLASSIFIERS.items() if name == self.method), None)
+        if by not in (None, "dpsgd"):
+            shown["by"] = by
+        verb = "synthesize" if by is None else "train-classifier"
         return write(verb, self.data, shown | rest | {"settings": changed})
 
     def _recipe_texts(self) -> dict[str, str]:
@@ -173,6 +175,12 @@ def plan_for(request: Request, spec: DataSpec) -> Plan:
     return make_plan(method, spec, request.budget(spec))
 
 
+def explained(request: Request, plan: Plan) -> list[dict[str, Any]]:
+    """The plan of a request in sentences, section by section."""
+    method = make_method(request.method, request.settings, request.labels, plan.data.classes)
+    return [section.to_json() for section in method.explain(plan)]
+
+
 def carry_out(request: Request, progress: Silent | None = None) -> Release:
     """Synthesize as requested; a stopped run can be taken up by `resume`."""
     from sfumato.flow import flow
@@ -194,7 +202,7 @@ def resume(run: str, progress: Silent | None = None) -> tuple[Request, Release]:
     from sfumato.privacy.ranks import join
 
     with _stopped(run) as (request, job):
-        if request is None or request.method == CLASSIFIER:
+        if request is None or request.method in CLASSIFIERS.values():
             raise InputError(f"The run {run} was begun from Python or by another version; resume it there.")
         method = _method(request, again=True)
         with request.load(shown(progress)) as box:
@@ -243,24 +251,26 @@ def resume_training(
     from sfumato.flow import flow
 
     with _stopped(run) as (request, job):
-        if request is None or request.method != CLASSIFIER:
+        if request is None or request.method not in CLASSIFIERS.values():
             raise InputError(f"The run {run} is not one of `sfumato train-classifier`, or of another version of it.")
-        classifier = make_classifier(request.settings)
+        classifier = make_classifier(request.settings, request.method)
         with request.load(shown(progress)) as box:
             task = _training(request, classifier, box.spec, test)
             trained = flow.carry_out(task, box, _run(request, progress), job=job, ledger=request.ledger)
         return request, trained, _accuracy(trained, test)
 
 
-def make_classifier(settings: Mapping[str, str] | None = None) -> Classifier:
-    """A classifier from `--set field=value` settings as text.
+def make_classifier(settings: Mapping[str, str] | None = None, name: str = "classifier") -> NetworkTraining:
+    """A classifier, by DP-SGD or of another name, from `--set field=value` settings as text.
 
-    >>> make_classifier({"network": "cnn", "k": "0.8"}).k
+    >>> make_classifier({"network": "cnn", "k": "0.8"}).settings()["k"]
     0.8
     """
     from sfumato.classify.classifier import Classifier
+    from sfumato.classify.pate import PATE
 
-    return built(Classifier, settings or {})
+    made: type[NetworkTraining] = PATE if name == PATE.name else Classifier
+    return built(made, settings or {})
 
 
 def read_test(test: str | None, provenance: str | None, split: str, **options: Any) -> PublicImages | None:
@@ -314,13 +324,13 @@ def _method(request: Request, again: bool = False) -> Method:
     return make_method(request.method, request.settings, None if Path(request.labels).is_file() else request.labels)
 
 
-def _classifier(request: Request) -> Classifier:
+def _classifier(request: Request) -> NetworkTraining:
     """The classifier, once all is refused that can be without reading the data."""
     from sfumato.release import ensure_free
 
     _check(request)
     ensure_free(request.out)
-    return make_classifier(request.settings)
+    return make_classifier(request.settings, request.method)
 
 
 def _check(request: Request) -> None:
@@ -355,14 +365,15 @@ def _synthesis(request: Request, method: Method, spec: DataSpec) -> Synthesis:
     )
 
 
-def _training(request: Request, classifier: Classifier, spec: DataSpec, test: PublicImages | None) -> Training:
+def _training(request: Request, classifier: NetworkTraining, spec: DataSpec, test: PublicImages | None) -> Training:
     from sfumato.flow.train_classifier import Training, plan_training
 
     plan = plan_training(classifier, spec, request.budget(spec))
     if test is not None and test.images.pixels.shape[1:] != spec.shape:
         found, wanted = ("x".join(map(str, s)) for s in (test.images.pixels.shape[1:], spec.shape))
         raise InputError(f"Expected test images of {wanted}, found {found}; choose --size and --grey for both.")
-    return Training(classifier, plan, Path(request.out), request.command(), request.sign, request.signer)
+    public = _public(request)
+    return Training(classifier, plan, public, Path(request.out), request.command(), request.sign, request.signer)
 
 
 def _accuracy(trained: TrainedClassifier, test: PublicImages | None) -> float | None:

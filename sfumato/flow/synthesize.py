@@ -127,22 +127,31 @@ def state(
 ) -> dict[str, Any]:
     """The privacy statement of a plan that was carried out."""
     plan = learned.plan
-    noise = learned.barrier.noise
     released = ["synthetic images", "generator weights", "sample grids on the way", "label shares"]
     released += ["the noisy measurement"] * bool(learned.method.measured)
     released += ["weights of the critic, made of released values"] * bool(plan.settings.get("keep_critic"))
-    kinds = {crossing.mechanism.kind for crossing in plan.crossings.values()}
-    samplers = {"gaussian": noise.sampler, "discrete-gaussian": "exact discrete Gaussian on whole numbers"}
     return make_statement(
         plan.to_json(),
         released=released,
         account=others,
-        noise={"source": noise.source, "sampler": "; ".join(samplers[kind] for kind in sorted(kinds))},
+        noise=noise_facts(plan, learned.barrier),
         public_data=None if public is None else {"provenance": public.provenance, "records": len(public.images)},
         tuning=tuning or tuning_of(learned.method, plan),
         audit=audited,
         version=__version__,
     )
+
+
+def noise_facts(plan: Plan, barrier: Barrier) -> dict[str, str]:
+    """Where the noise of a plan came from, and how each kind of it is drawn."""
+    noise = barrier.noise
+    kinds = {crossing.mechanism.kind for crossing in plan.crossings.values()}
+    samplers = {
+        "gaussian": noise.sampler,
+        "discrete-gaussian": "exact discrete Gaussian on whole numbers",
+        "discrete-laplace": "exact discrete Laplace law on whole numbers",
+    }
+    return {"source": noise.source, "sampler": "; ".join(samplers[kind] for kind in sorted(kinds))}
 
 
 def tuning_of(method: Learner, plan: Plan) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from sfumato import __version__
 from sfumato.accounting.budget import Budget
-from sfumato.classify.classifier import Classifier
+from sfumato.classify.method import NetworkTraining
 from sfumato.classify.networks import Network
 from sfumato.classify.release import TrainedClassifier, holds_classifier
 from sfumato.data.public import PublicImages
@@ -17,7 +17,7 @@ from sfumato.errors import InputError
 from sfumato.flow.flow import Audited, Others, Reserved, Resumable, carry_out
 from sfumato.flow.make import Learner, boxed, make_plan
 from sfumato.flow.rehearsal import Stage, rehearse
-from sfumato.flow.synthesize import tuning_of
+from sfumato.flow.synthesize import noise_facts, tuning_of
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan
 from sfumato.release import ensure_free, make_statement
@@ -29,11 +29,12 @@ RELEASED = ["the weights of the classifier"]
 
 
 def train_classifier(
-    classifier: Classifier,
+    classifier: NetworkTraining,
     data: Any,
     budget: Budget,
     run: Run | None = None,
     *,
+    public: PublicImages | None = None,
     out: str | Path | None = None,
     ledger: str | Path | None = None,
     resume: str | None = None,
@@ -45,19 +46,20 @@ def train_classifier(
 
     As in `synthesize`, an impossible plan is refused before a record is read, training is audited on made-up records
     (level 0), the budget is reserved in the ledger of the data before the first crossing, and `resume` names a run
-    that was stopped.
+    that was stopped. `classifier` is a `Classifier` (DP-SGD) or a `PATE`, which asks about `public` images.
 
+    >>> from sfumato.classify import Classifier
     >>> trained = train_classifier(Classifier(steps=2), "digits", Budget(epsilon=5))
     >>> trained.network.architecture.shape, len(trained.classes)
     ((1, 8, 8), 10)
     """
     box = boxed(data)
     plan = plan_training(classifier, box.spec, budget)
-    task = Training(classifier, plan, None if out is None else Path(out), command, key, signer)
+    task = Training(classifier, plan, public, None if out is None else Path(out), command, key, signer)
     return carry_out(task, box, run or Run(), resume=resume, ledger=ledger)
 
 
-def plan_training(classifier: Classifier, spec: DataSpec, budget: Budget) -> Plan:
+def plan_training(classifier: NetworkTraining, spec: DataSpec, budget: Budget) -> Plan:
     """The plan; a network that cannot be built for such images is refused with it."""
     plan = make_plan(classifier, spec, budget)
     classifier.build(spec)
@@ -70,14 +72,16 @@ class Learned:
 
     network: Network
     barrier: Barrier
+    seed: int  # of public choices
 
 
 @dataclass(frozen=True)
 class Training(Resumable[Learned, TrainedClassifier]):
     """A classifier with its plan, and how it is to be written."""
 
-    classifier: Classifier
+    classifier: NetworkTraining
     plan: Plan
+    public: PublicImages | None = None
     out: Path | None = None
     command: str | None = None
     key: str | Path | None = None
@@ -94,39 +98,34 @@ class Training(Resumable[Learned, TrainedClassifier]):
 
     def audits(self) -> Iterable[tuple[Learner, Plan, PublicImages | None]]:
         """The training."""
-        return [(self.classifier, self.plan, None)]
+        return [(self.classifier, self.plan, self.public)]
 
     def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> None:
         """A step of training."""
 
         def after(stage: Stage, network: Network, brief: Run) -> None:
-            complete(Learned(network, stage.barrier))
+            complete(Learned(network, stage.barrier, brief.seed))
 
-        rehearse(self.classifier, self.plan, run, after=after)
+        rehearse(self.classifier, self.plan, run, self.public, after=after)
 
     def learn(self, reserved: Reserved) -> Learned:
         """Train."""
         barrier, run = reserved.start(self.plan)
         with run.interruptible():
-            network = self.classifier.learn(barrier, run)
+            network: Network = self.classifier.learn(barrier, run, self.public)  # type: ignore[assignment]
             run.finished()
             run.check()
-        return Learned(network, barrier)
+        return Learned(network, barrier, run.seed)
 
     def state(self, learned: Learned, others: Others, audited: Audited) -> TrainedClassifier:
         """The network and its privacy statement."""
-        built = learned.network.architecture
-        public = None
-        if built.features:
-            where = f"weights of the public network {built.features}, fingerprint {built.fingerprint}, declared public"
-            public = {"name": built.features, "provenance": where}
         statement = make_statement(
             self.plan.to_json(),
             released=RELEASED,
             account=others,
-            public_data=public,
+            public_data=self.classifier.public_facts(learned.network, self.public, learned.seed),
             version=__version__,
-            noise={"source": learned.barrier.noise.source, "sampler": learned.barrier.noise.sampler},
+            noise=noise_facts(self.plan, learned.barrier),
             audit=audited,
             tuning=tuning_of(self.classifier, self.plan),
         )

@@ -38,6 +38,7 @@ from sfumato.audit.recording.recording_barrier import (
 from sfumato.audit.recording.subject import Finding
 from sfumato.audit.report import Report
 from sfumato.classify.classifier import Classifier
+from sfumato.classify.method import NetworkTraining
 from sfumato.data.private import PrivateImages
 from sfumato.data.public import PublicImages
 from sfumato.evaluate.stacked import Schedule
@@ -89,19 +90,22 @@ def check_synthesize(
 
 
 def check_classifier(
-    classifier: Classifier,
+    classifier: NetworkTraining,
     *,
     spec: DataSpec | None = None,
     budget: Budget | None = None,
     seed: int = 0,
+    public: PublicImages | None = None,
     plan: Plan | None = None,
 ) -> Report:
     """The whole of `train-classifier`, on neighbours; the training itself is audited by `check`."""
     spec = spec or SPEC
+    if not isinstance(classifier, Classifier):  # whose steps are few here, and of any size
+        classifier = classifier.small()
     plan = plan or plan_training(classifier, spec, budget or Budget(4.0, unit=spec.unit))
 
     def flow(box: PrivateImages, run: Run, place: Path) -> Any:
-        task = Training(classifier, plan, place / "classifier")
+        task = Training(classifier, plan, public, place / "classifier")
         return carry_out(task, box, run, ledger=place / "ledger").statement
 
     return Report("train-classifier", (*compared("train-classifier", flow, spec, seed),))
@@ -170,7 +174,7 @@ def examined(method: Any, plan: Plan, public: PublicImages | None, verb: str, de
     if verb == Synthesis.verb:
         outer = check_synthesize(method, spec=small.data, budget=small.budget, plan=small, public=cut)
     elif verb == Training.verb:
-        outer = check_classifier(method, spec=small.data, budget=small.budget, plan=small)
+        outer = check_classifier(method, spec=small.data, budget=small.budget, plan=small, public=cut)
     else:
         outer = check_tune(method, spec=small.data, budget=small.budget)
     return Report(inner.title, (*inner.rows, *outer.rows))

@@ -11,6 +11,7 @@ from sfumato.accounting.budget import Budget
 from sfumato.accounting.calibrate import noise_within
 from sfumato.data.labels import LabelPrior
 from sfumato.engine import label_histogram
+from sfumato.methods import explain
 from sfumato.methods.settings import refuse_outside
 from sfumato.privacy.plan import BudgetShare, Crossing, Plan, events_of
 from sfumato.types import Site
@@ -85,6 +86,14 @@ class Method(ABC):
     def warnings(self, plan: Plan) -> Iterable[str]:
         """What a custodian should know before anything is spent."""
         return ()
+
+    def remarks(self, plan: Plan) -> Iterable[explain.Section]:
+        """What is to be said of a plan of this method alone, such as what its paper proves beside the guarantee."""
+        return ()
+
+    def explain(self, plan: Plan) -> list[explain.Section]:
+        """A plan in sentences: what is true of every plan, and the remarks of this method."""
+        return [*explain.sections(plan), *self.remarks(plan)]
 
     def label_facts(self) -> Mapping[str, Any]:
         """How the labels of what is released are chosen."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, Literal
 
 import torch
@@ -46,7 +47,26 @@ class DiscreteGaussian:
         return value + torch.from_numpy(drawn).to(value.device, torch.float64)
 
 
-Mechanism = Gaussian | DiscreteGaussian
+FINE = 2**16  # of a step of whole numbers: the grid of scales of Laplace noise, so that they are fractions
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace:
+    """Whole-number Laplace noise for whole-number queries; its scale is a fraction, rounded up."""
+
+    multiplier: float
+    kind: ClassVar[Literal["discrete-laplace"]] = "discrete-laplace"
+
+    def std(self, bound: AnyBound) -> float:
+        """Scale of the noise; its standard deviation is about 1.4 times as much."""
+        return math.ceil(self.multiplier * bound.norm * FINE) / FINE
+
+    def __call__(self, value: Tensor, bound: AnyBound, noise: Noise) -> Tensor:
+        drawn = noise.discrete_laplace(Fraction(self.std(bound)), tuple(value.shape))
+        return value + torch.from_numpy(drawn).to(value.device, torch.float64)
+
+
+Mechanism = Gaussian | DiscreteGaussian | DiscreteLaplace
 
 
 def mechanism_for(bound: AnyBound, multiplier: float) -> Mechanism:

@@ -137,6 +137,15 @@ class Noise:
             found = np.concatenate([found, self._gaussian_round(sigma, int(1.7 * (total - len(found))) + 64)])
         return found[:total].reshape(shape)
 
+    def discrete_laplace(self, scale: Fraction, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Exact draws with P(y) proportional to exp(-|y| / scale) (Canonne, Kamath and Steinke 2020, Algorithm 2)."""
+        total = math.prod(shape)
+        found = np.empty(0, dtype=np.int64)
+        while len(found) < total:
+            count = int(1.7 * (total - len(found))) + 64
+            found = np.concatenate([found, self._discrete_laplace(scale.numerator, count, scale.denominator)])
+        return found[:total].reshape(shape)
+
     def _gaussian_round(self, sigma: float, count: int) -> NDArray[np.int64]:
         t = math.floor(sigma) + 1
         y = self._discrete_laplace(t, count)
@@ -147,8 +156,8 @@ class Noise:
         accepted: NDArray[np.int64] = y[kept]
         return accepted
 
-    def _discrete_laplace(self, t: int, count: int) -> NDArray[np.int64]:
-        """P(y) proportional to exp(-|y|/t): |y| = u + t v with u below t and v geometric."""
+    def _discrete_laplace(self, t: int, count: int, s: int = 1) -> NDArray[np.int64]:
+        """P(y) proportional to exp(-|y| s/t): s |y| <= u + t v < s (|y| + 1) with u below t and v geometric."""
         u = self.below(t, count)
         u = u[self.bernoulli_exp(u / t, lambda i: Fraction(int(u[i]), t))]
         v = np.zeros(len(u), dtype=np.int64)
@@ -156,7 +165,7 @@ class Noise:
         while len(alive):
             alive = alive[self.bernoulli_exp(np.ones(len(alive)), lambda i: Fraction(1))]
             v[alive] += 1
-        magnitude = u + t * v
+        magnitude = (u + t * v) // s
         sign = self.below(2, len(u))
         keep = (sign == 0) | (magnitude > 0)  # otherwise zero would count twice
         values: NDArray[np.int64] = np.where(sign == 0, magnitude, -magnitude)[keep]

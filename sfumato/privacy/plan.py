@@ -15,7 +15,7 @@ from sfumato.accounting.gaussian import mu_of
 from sfumato.accounting.selection import Runs
 from sfumato.accounting.two_parts import two_parts
 from sfumato.privacy.bounds import AnyBound, Bound
-from sfumato.privacy.mechanisms import Mechanism, mechanism_for
+from sfumato.privacy.mechanisms import DiscreteLaplace, Mechanism, mechanism_for
 from sfumato.privacy.samplers import FullBatch, Sampler
 from sfumato.types import DataSpec
 
@@ -47,7 +47,7 @@ class Crossing:
         event = Event(
             self.mechanism.kind,
             sigma=self.mechanism.std(self.bound),
-            sensitivity=self.bound.sensitivity(change) * room,
+            sensitivity=self._moved(change) * room,
             bound=self.bound.sensitivity(Relation.ADD_REMOVE) * room,
             relation=relation,
             rate=self.sampler.rate,
@@ -58,11 +58,17 @@ class Crossing:
         moves = self.held and relation is Relation.REPLACE_ONE and planned is Relation.ADD_REMOVE
         return two_parts(event) if moves else event
 
+    def _moved(self, change: Relation) -> float:
+        """Distance between the sums of two neighbours: in L1 for Laplace noise, otherwise in L2."""
+        if isinstance(self.mechanism, DiscreteLaplace):
+            return float(max(n * by for n, by in self.bound.shifts(change)))
+        return self.bound.sensitivity(change)
+
     def scaled(self, factor: float) -> Crossing:
         """With so many times the noise."""
         if factor == 1:
             return self
-        return replace(self, mechanism=mechanism_for(self.bound, self.mechanism.multiplier * factor))
+        return replace(self, mechanism=replace(self.mechanism, multiplier=self.mechanism.multiplier * factor))
 
     def to_json(self, relation: Relation) -> dict[str, Any]:
         """Absolute numbers; `multiplier` is sigma / sensitivity."""

@@ -6,12 +6,12 @@ import math
 from difflib import get_close_matches
 
 from sfumato.errors import InputError
-from sfumato.recipes import adversarial, datalens, dp_vae, dpaf, dpdm, dpgan, topagg
+from sfumato.recipes import adversarial, baselines, datalens, dp_vae, dpaf, dpdm, dpgan, topagg
 from sfumato.recipes.recipe import KINDS, Recipe
 
 __all__ = ["CLASSIFIERS", "KINDS", "RECIPES", "TABLES", "Recipe", "find", "find_any"]
 
-FAMILIES = (datalens, dpaf, dpgan, dpdm, dp_vae, adversarial)
+FAMILIES = (datalens, dpaf, dpgan, dpdm, dp_vae, adversarial, baselines)
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for family in FAMILIES for recipe in family.every()}
 # Of `sfumato train-classifier`, which runs those with a budget.
 CLASSIFIERS: dict[str, Recipe] = {name: r for name, r in topagg.RECIPES.items() if math.isfinite(r.epsilon)}

@@ -209,12 +209,16 @@ def table5() -> Iterator[Recipe]:
         changes = {"compress": kind, "sigma": sigma, "threshold": round(NOISE * sigma * pixel / 4000, 4)}
         return _changed("table5", name, changes, published, note)
 
-    # The last number but two is the noise in a decoded pixel: two units a level, 64 spacings, the median of five.
-    yield compressed("levels", "levels", 19_800.0, 1 / 2, 0.1667, f"D2P-Fed's levels, true sensitivity. {same}")
-    yield compressed("levels-sigma-5000", "levels", 5000.0, 1 / 2, 0.1667, "D2P-Fed's levels: spent after a few steps.")
+    # The last number but two is the noise in a decoded pixel: three steps between four levels, 64 spacings, the median
+    # of twenty rows. The official code has four levels without the paper's rotation, and a sketch of 20 x 10,000.
+    yield compressed("levels", "levels", 14_850.0, 2 / 3, 0.1667, f"D2P-Fed's levels, true sensitivity. {same}")
+    yield compressed(
+        "rotated-levels", "rotated-levels", 16_971.0, 2 / 3, 0.1667, f"The same with the paper's rotation. {same}"
+    )
+    yield compressed("levels-sigma-5000", "levels", 5000.0, 2 / 3, 0.1667, "D2P-Fed's levels: spent after a few steps.")
     yield compressed("lattice", "lattice", 23_550.0, 1 / 64, None, f"A sound design in D2P-Fed's place. {same}")
-    yield compressed("sketch", "sketch", 11_180.0, 0.536, 0.6387, f"FetchSGD with its noise on the sketch. {same}")
-    yield compressed("sketch-sigma-5000", "sketch", 5000.0, 0.536, 0.6387, "FetchSGD with its noise on the sketch.")
+    yield compressed("sketch", "sketch", 22_361.0, 0.276, 0.6387, f"FetchSGD with its noise on the sketch. {same}")
+    yield compressed("sketch-sigma-5000", "sketch", 5000.0, 0.276, 0.6387, "FetchSGD with its noise on the sketch.")
 
 
 def table7() -> Iterator[Recipe]:

@@ -65,6 +65,7 @@ def dpdm_paper(name: str, epsilon: float) -> Recipe:
         "noise_multiplicity": 32,
         "learning_rate": 3e-4,
         "cosine": False,
+        "drop": 0.1,
         "ema_decay": 0.999,
         "sampler": "churn",
         "sampler_steps": 200,

@@ -27,6 +27,7 @@ EVENTS = [
     sampled(0.01, 1.0, 50),
     sampled(0.01, 1.0, 50, cap=40, records=2000),
     Event("laplace", 4.0, 1.0, 1.0, ADD),
+    Event("discrete-laplace", 4.0, 2.0, 1.0, ADD, times=3, shifts=((2, 1),)),
     Event("mixture", 2.0, 1.0, 1.0, ADD, mixture=((0.5, 0.1), (1.0, 0.2)), times=4),
     Event("discrete-gaussian", 9.0, math.sqrt(8), math.sqrt(2), ADD, shifts=((2, 2), (4, 1))),
 ]
@@ -61,6 +62,36 @@ def test_many_laplace_releases_compose_better_than_their_sum():
     event = Event("laplace", 20.0, 1.0, 1.0, ADD, times=400)
     exact, renyi = (accountant.epsilon([event], 1e-5, b) for b in ("pld", "rdp_balle"))
     assert exact < renyi < 20.0
+
+
+def test_whole_number_laplace_noise_is_randomised_response():
+    """A step of one count has losses of +-1/t and no other: delta(epsilon) = p (1 - e^(epsilon - 1/t))."""
+    scale = 5.0
+    one = accountant.profile([Event("discrete-laplace", scale, 1.0, 1.0, ADD, shifts=((1, 1),))])
+    two = accountant.profile([Event("discrete-laplace", scale, 2.0, 1.0, ADD, shifts=((2, 1),))])
+    p = 1 / (1 + math.exp(-1 / scale))
+    for epsilon in np.linspace(0, 0.4, 41):
+        response = max(0.0, p * -math.expm1(epsilon - 1 / scale))
+        pair = max(0.0, p**2 * -math.expm1(epsilon - 2 / scale), response**2)
+        assert one.delta(float(epsilon)) == pytest.approx(response, abs=2e-5)
+        assert two.delta(float(epsilon)) == pytest.approx(pair, abs=4e-5) and two.delta(float(epsilon)) >= pair - 1e-12
+    assert accountant.epsilon([Event("discrete-laplace", scale, 2.0, 1.0, ADD, shifts=((2, 1),))], 1e-12) >= 0.4 - 1e-6
+
+
+def test_a_continuous_laplace_loss_does_not_cover_whole_numbers():
+    """The reason for an event of its own: at a middling epsilon the whole-number noise tells more."""
+    whole = accountant.profile([Event("discrete-laplace", 2.0, 1.0, 1.0, ADD, shifts=((1, 1),))])
+    smooth = accountant.profile([Event("laplace", 2.0, 1.0, 1.0, ADD)])
+    assert whole.delta(0.0) > 1.05 * smooth.delta(0.0)
+
+
+def test_many_whole_number_laplace_releases_compose():
+    event = Event("discrete-laplace", 40.0, 2.0, 1.0, ADD, times=300, shifts=((2, 1),))
+    exact, renyi = (accountant.epsilon([event], 1e-5, b) for b in ("pld", "rdp_balle"))
+    assert exact < renyi < 15.0
+    assert exact == pytest.approx(
+        accountant.epsilon([Event("gaussian", 40.0, 2**0.5, 1.0, ADD, times=300)], 1e-5), rel=0.01
+    )
 
 
 def test_subsampling_laplace_noise_amplifies():
@@ -118,6 +149,7 @@ def test_queries_on_one_subsample_are_one_event():
     "bad",
     [
         dict(mechanism="laplace", rate=0.5, relation=REPLACE),
+        dict(mechanism="discrete-laplace", rate=0.5),
         dict(mechanism="gaussian", cap=3),
         dict(mechanism="gaussian", cap=3, records=10),
         dict(mechanism="mixture"),

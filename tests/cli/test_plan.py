@@ -108,3 +108,20 @@ BASE = ("plan", "--method", "dp-merf", "--epsilon", "1")
 )
 def test_plan_refuses(argv, words):
     assert words in refused(*argv)
+
+
+def test_plan_explains_itself():
+    status, out, err = call(*PLAN, "--explain")
+    assert (status, err) == (0, "") and max(map(len, out.splitlines())) <= 80
+    for words in ("Crossing 'embedding'", "Together", "What is free", "The paper's claim", "Deviation: "):
+        assert words in out
+    found = planned("--explain")["explanation"]
+    assert [section["title"] for section in found][1:] == ["Together", "What is free", "The paper's claim"]
+    assert "explanation" not in planned()
+
+
+def test_datalens_explains_its_theorems():
+    status, out, _ = call("plan", "--recipe", "datalens-paper-mnist-1", "--explain", "--json")
+    titles = {part["title"].split(":")[0]: part for part in json.loads(out)["explanation"]}
+    assert status == 0 and {"Theorem 4", "Theorem 5", "Theorem 6", "Sign-SGD as a special case"} <= set(titles)
+    assert {"f", "formula", "+1", "0", "-1", "sum"} == set(titles["Theorem 5"]["table"][0])

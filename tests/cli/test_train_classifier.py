@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from sfumato.api import carry_out_training
+from sfumato.api import carry_out_training, verify
+from sfumato.classify import TrainedClassifier
 from sfumato.errors import Interrupted
 from sfumato.flow.request import Request
 from sfumato.run.progress import Silent
@@ -65,12 +66,56 @@ def test_private_data_have_no_accuracy_unless_the_test_images_are_public(npz, tm
         (("digits", "--resume", "x"), "leave out DATA"),
         (("--resume", "x"), "no run 'x'"),
         (("digits", "--epsilon", "1", "--test", "fashion-mnist"), "Expected test images of 1x8x8"),
+        (("digits", "--epsilon", "1", "--by", "luck"), "Expected --by as dpsgd or pate"),
+        (("digits", "--epsilon", "1", "--public", "digits", "--provenance", "x"), "for --by pate"),
+        (("digits", "--epsilon", "1", "--by", "pate", "--public", "digits"), "go together"),
+        (("digits", "--by", "pate", "--recipe", "scattering-fashion-mnist-1"), "for --by dpsgd"),
+        (("digits", "--epsilon", "1", "--by", "pate", "--set", "clip=1"), "found 'clip'"),
+        (
+            ("digits", "--epsilon", "1", "--by", "pate", "--public", "fashion-mnist", "--provenance", "x"),
+            "public images of 1x8x8",
+        ),
     ],
 )
 def test_it_refuses(argv, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert words in refused("train-classifier", *argv)
     assert not list(tmp_path.iterdir())
+
+
+PATE = ("--by", "pate", "--device", "cpu", *(word for text in ("network=linear", "teacher=linear", "teachers=5",
+        "queries=30", "updates=2", "student_steps=3") for word in ("--set", text)))  # fmt: skip
+
+
+@pytest.mark.parametrize("aggregation", ["gnmax", "lnmax"])
+def test_noisy_votes_teach_a_student(npz, tmp_path, aggregation):
+    out = tmp_path / "out"
+    shown = ("--public", npz, "--provenance", "drawn by a machine", "--set", f"aggregation={aggregation}")
+    status, said, err = call("train-classifier", npz, "--epsilon", "3", *PATE, *shown, "--out", out, "--json")
+    assert status == 0, err
+    found = json.loads(said)
+    assert found["crossings"][0]["name"] == "votes" and found["guarantee"]["epsilon"] <= 3
+    assert call("verify", out)[0] == 0
+    stated = json.loads((out / "privacy.json").read_text())
+    command = stated["reproducibility"]["command"]
+    assert "--by pate" in command and "--public set.npz" in command and stated["reproducibility"]["method"] == "pate"
+    assert any(line.endswith("may show in the classifier.") for line in stated["plain_words"]["sentences"])
+
+
+def test_without_public_images_some_are_made_up(npz, tmp_path):
+    status, said, err = call("train-classifier", npz, "--epsilon", "3", *PATE, "--out", tmp_path / "out")
+    assert status == 0 and "votes 30 times" in said, err
+    assert "dead leaves" in (tmp_path / "out" / "PRIVACY.md").read_text() and call("verify", tmp_path / "out")[0] == 0
+
+
+def test_a_command_that_forgets_the_public_images_is_refused(npz, tmp_path):
+    shown = ("--public", npz, "--provenance", "drawn by a machine")
+    assert call("train-classifier", npz, "--epsilon", "3", *PATE, *shown, "--out", tmp_path / "out")[0] == 0
+    made = TrainedClassifier.load(tmp_path / "out")
+    line = made.statement["reproducibility"]["command"]
+    for number, wrong in enumerate((line.replace("--public set.npz ", ""), line.replace("--by pate ", ""))):
+        folder = made.save(tmp_path / str(number), command=wrong)
+        assert [name for name, ok, _ in verify(folder).rows if not ok] == ["command"]
 
 
 def test_a_recipe_has_settings_and_a_budget(npz, tmp_path):

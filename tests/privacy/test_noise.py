@@ -15,7 +15,7 @@ from scipy import stats
 
 from sfumato.privacy import noise as module
 from sfumato.privacy.bounds import Bound, IntegerBound
-from sfumato.privacy.mechanisms import DiscreteGaussian, Gaussian
+from sfumato.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian
 from sfumato.privacy.noise import Noise
 
 
@@ -31,6 +31,23 @@ def test_gaussian_noise_stays_on_the_public_grid():
     value = bound.project(torch.randn(1, 1000))[0]
     out = Gaussian(0.7)(value, bound, Noise()).numpy() / bound.grid
     assert np.array_equal(out, np.rint(out))
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 3.7, 25.0])
+def test_discrete_laplace_matches_its_mass_function(scale):
+    mechanism, bound = DiscreteLaplace(scale), IntegerBound(1, low=0, coordinates=4)
+    drawn = mechanism(torch.zeros(200_000, dtype=torch.float64), bound, Noise()).numpy()
+    reach = int(12 * scale) + 1
+    support = np.arange(-reach, reach + 1)
+    stated = mechanism.std(bound)
+    assert scale <= stated <= scale + 2.0**-16
+    mass = np.exp(-np.abs(support) / stated)
+    beyond = 2 * np.exp(-(reach + 1) / stated) / -np.expm1(-1 / stated)
+    expected = len(drawn) * np.append(mass, beyond) / (mass.sum() + beyond)
+    seen = np.array([*(np.count_nonzero(drawn == y) for y in support), np.count_nonzero(np.abs(drawn) > reach)])
+    used = expected > 5
+    chi = ((seen[used] - expected[used]) ** 2 / expected[used]).sum()
+    assert stats.chi2.sf(chi, used.sum() - 1) > 1e-5
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 3.7, 25.0])

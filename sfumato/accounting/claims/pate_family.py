@@ -53,6 +53,33 @@ def pate_gan_independent(queries: int, scale: float, delta: float = 1e-5) -> Cla
     return claim(found, reason)
 
 
+def gnmax(queries: int, sigma: float, delta: float = 1e-5) -> Claim:
+    """PATE's GNMax with no look at the votes: lambda / sigma^2 a query (Papernot et al. 2018, proposition 8).
+
+    >>> round(gnmax(1000, 100.0)["epsilon"], 2)
+    2.25
+    """
+    reason = (
+        "the paper reports an epsilon that depends on the votes, which may not be released without noise of its own; "
+        "this is its data-independent bound, sound but loose by the 2017 conversion"
+    )
+    return claim(mironov(math.sqrt(2 * queries) / sigma, delta), reason, queries=queries)
+
+
+def lnmax(queries: int, scale: float, delta: float = 1e-5) -> Claim:
+    """PATE's LNMax with no look at the votes: moments 2 gamma^2 l (l + 1) a query (Papernot et al. 2017, theorem 2).
+
+    >>> round(lnmax(1000, 100.0)["epsilon"], 2)
+    3.24
+    """
+    found = pate_gan_independent(queries, 1 / scale, delta)["epsilon"]
+    reason = (
+        "the paper reports an epsilon that depends on the votes, which may not be released; this is its "
+        "data-independent bound, loose, for continuous noise"
+    )
+    return claim(found, reason, queries=queries)
+
+
 def _moment(order: int, scale: float, gap: int) -> float:
     plain = 2 * scale**2 * order * (order + 1)
     log_q = math.log(2 + scale * gap) - math.log(4) - scale * gap

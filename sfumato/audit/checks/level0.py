@@ -236,9 +236,8 @@ def _enough(subject: Subject) -> int:
     """Values of noise that agree by chance with a probability below 1e-9."""
     if not subject.discrete or subject.sigma is None:
         return 4
-    y = np.arange(-int(12 * subject.sigma) - 8, int(12 * subject.sigma) + 9)
-    mass = np.exp(-(y**2) / (2 * subject.sigma**2))
-    return int(min(20_000, np.ceil(-21 / np.log(((mass / mass.sum()) ** 2).sum()))))
+    _, mass = subject.masses()
+    return int(min(20_000, np.ceil(-21 / np.log((mass**2).sum()))))
 
 
 @contextmanager

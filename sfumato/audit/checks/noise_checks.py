@@ -49,13 +49,13 @@ def calibration(subject: Subject, random: Random) -> list[Finding]:
     return sorted(findings, key=lambda f: f.ok)
 
 
-def moments(sigma: float, discrete: bool) -> tuple[float, float]:
+def moments(subject: Subject) -> tuple[float, float]:
     """Second and fourth moment of the noise: those of the discrete Gaussian are not quite those of its parameter."""
-    if not discrete or sigma > 10:
-        return sigma**2, 3 * sigma**4
-    y = np.arange(-int(20 * sigma) - 10, int(20 * sigma) + 11, dtype=np.float64)
-    mass = np.exp(-(y**2) / (2 * sigma**2))
-    return float((mass * y**2).sum() / mass.sum()), float((mass * y**4).sum() / mass.sum())
+    assert subject.sigma is not None
+    if not subject.laplace and (not subject.discrete or subject.sigma > 10):
+        return subject.sigma**2, 3 * subject.sigma**4
+    y, mass = subject.masses()
+    return float((mass * y**2).sum()), float((mass * y**4).sum())
 
 
 def _tails(total: float, degrees: int) -> float:
@@ -63,8 +63,7 @@ def _tails(total: float, degrees: int) -> float:
 
 
 def _scale(noise: Array, subject: Subject) -> Finding:
-    assert subject.sigma is not None
-    second, fourth = moments(subject.sigma, subject.discrete)
+    second, fourth = moments(subject)
     total = float((noise**2).sum())
     z = (total - noise.size * second) / np.sqrt(noise.size * (fourth - second**2))
     p = float(2 * stats.norm.sf(abs(z))) if subject.discrete else _tails(total / second, noise.size)
@@ -77,8 +76,7 @@ def _coverage(noise: Array, subject: Subject) -> Finding:
     steps, width = noise.shape
     bare = int((noise == 0).all(0).sum())
     if subject.discrete and bare:  # rare noise may be absent by chance
-        y = np.arange(-int(20 * subject.sigma) - 10, int(20 * subject.sigma) + 11)
-        nothing = 1 / float(np.exp(-(y**2) / (2 * subject.sigma**2)).sum())
+        nothing = float(subject.masses()[1].max())  # zero is the likeliest
         bare = bare if width * nothing**steps < RARE / 10 else 0
     least = stats.chi2.isf(1 - RARE / 10 / width, steps)
     low = 0 if subject.discrete else int(((noise**2).sum(0) / subject.sigma**2 < least).sum())
@@ -90,16 +88,15 @@ def _law(noise: Array, subject: Subject) -> Finding:
     flat = noise.ravel()
     assert subject.sigma is not None
     if subject.discrete:
-        return _whole_numbers(flat, subject.sigma)
+        return _whole_numbers(flat, subject)
     test = stats.kstest(flat, lambda x: ndtr(x / subject.sigma), method="asymp")
     said = f"distance {test.statistic:.4f} from a Gaussian, p = {test.pvalue:.2g}"
     return Finding("noise law", 0, bool(test.pvalue > RARE), said)
 
 
-def _whole_numbers(flat: Array, sigma: float) -> Finding:
-    y = np.arange(-int(12 * sigma) - 8, int(12 * sigma) + 9)
-    mass = np.exp(-(y**2) / (2 * sigma**2))
-    expected = mass / mass.sum() * len(flat)
+def _whole_numbers(flat: Array, subject: Subject) -> Finding:
+    y, mass = subject.masses()
+    expected = mass * len(flat)
     seen = (
         np.array([Counter(flat.tolist()).get(float(v), 0) for v in y])
         if len(y) < 50
@@ -108,7 +105,8 @@ def _whole_numbers(flat: Array, sigma: float) -> Finding:
     if seen.sum() != len(flat):
         return Finding("noise law", 0, False, f"{len(flat) - seen.sum()} values are no whole numbers near zero")
     p = _cells(*_merged(seen, expected, 10.0))
-    return Finding("noise law", 0, p > RARE, f"chi-square against the discrete Gaussian, p = {p:.2g}")
+    law = "Laplace law" if subject.laplace else "Gaussian"
+    return Finding("noise law", 0, p > RARE, f"chi-square against the discrete {law}, p = {p:.2g}")
 
 
 def _merged(seen: NDArray[np.int64], expected: Array, least: float) -> tuple[Array, Array]:

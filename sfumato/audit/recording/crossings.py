@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -47,19 +48,28 @@ WHOLE = 2e7  # values of whole-number noise that are drawn as they are
 def claims(name: str, plan: Plan) -> dict[str, Any]:
     """What a crossing says of itself, as a subject has it."""
     crossing = plan.crossings[name]
-    discrete = crossing.mechanism.kind == "discrete-gaussian"
+    discrete = crossing.mechanism.kind != "gaussian"
 
     def curve(relation: Relation) -> Curve:
         return curve_of(accountant.profile([replace(crossing, sampler=FullBatch()).event(relation, 1)]))
 
     return dict(
         relation=plan.budget.relation,
-        declared={r: crossing.event(r).sensitivity for r in Relation},
+        # In L2, whatever the noise: that is how answers are compared.
+        declared={r: _distance(crossing, r) for r in Relation},
         sigma=crossing.mechanism.std(crossing.bound),
         discrete=discrete,
+        laplace=crossing.mechanism.kind == "discrete-laplace",
         curve=curve if discrete else None,  # smooth enough for a Gaussian only where its scale is large
         grid=crossing.bound.grid,
     )
+
+
+def _distance(crossing: Crossing, relation: Relation) -> float:
+    event = crossing.event(relation)
+    if event.mechanism != "discrete-laplace":
+        return event.sensitivity
+    return max(math.sqrt(n) * by for n, by in event.patterns)
 
 
 def subject_of(asked: Asked, plan: Plan) -> Subject:

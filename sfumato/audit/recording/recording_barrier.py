@@ -191,6 +191,12 @@ class Counting:
         self.values = self.values + math.prod(shape)
         return self._inner.discrete_gaussian(sigma, shape, *more)
 
+    def discrete_laplace(self, scale: Any, shape: tuple[int, ...]) -> Any:
+        """Count and draw."""
+        self.vectors = self.vectors + 1
+        self.values = self.values + math.prod(shape)
+        return self._inner.discrete_laplace(scale, shape)
+
     def take(self, count: int) -> bytes:
         """The next key."""
         self._keys += 1

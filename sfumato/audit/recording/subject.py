@@ -13,6 +13,7 @@ from sfumato.accounting.accountant import Profile
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.tradeoff import Curve
 
+REACH = 20  # of whole-number noise, in its scale
 Array = NDArray[np.float64]
 Random = np.random.Generator
 Data = Any  # whatever the mechanism takes: an array of vectors, made-up images
@@ -75,6 +76,7 @@ class Subject:
     declared: Mapping[Relation, float] = field(default_factory=dict)
     sigma: float | None = None
     discrete: bool = False
+    laplace: bool = False  # whole-number noise of this law, `sigma` being its scale; otherwise Gaussian
     grid: float | None = None
     curve: Callable[[Relation], Curve] | None = None  # what one release claims, where it is not quite Gaussian
     pairs: Callable[[Random], Iterable[Pair]] | None = None
@@ -100,3 +102,11 @@ class Subject:
     profile: Profile | None = None  # what `play` claims
     epsilon: float | None = None  # what `outcomes` claims, at delta
     delta: float = 0.0
+
+    def masses(self) -> tuple[Array, Array]:
+        """Values of whole-number noise near zero, and their chances."""
+        assert self.sigma is not None
+        far = int((2 if self.laplace else 1) * REACH * self.sigma) + 10
+        y = np.arange(-far, far + 1, dtype=np.float64)
+        mass = np.exp(-np.abs(y) / self.sigma) if self.laplace else np.exp(-(y**2) / (2 * self.sigma**2))
+        return y, mass / mass.sum()

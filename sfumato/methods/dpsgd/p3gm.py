@@ -30,8 +30,10 @@ from sfumato.data.public import PublicImages
 from sfumato.engine import label_histogram
 from sfumato.engine.dpsgd import GRADIENT
 from sfumato.engine.generator_dpsgd import GeneratorDPSGD, seeded
+from sfumato.engine.public_pretrain import public_pretrain
 from sfumato.methods.dpsgd import mixture
 from sfumato.methods.dpsgd.dpsgd_method import DPSGDMethod
+from sfumato.methods.dpsgd.pca_images import pca_images
 from sfumato.methods.dpsgd.scatter_matrix import Scatter, matrix_of
 from sfumato.methods.settings import count, setting
 from sfumato.networks.generator import Generator
@@ -69,6 +71,7 @@ class P3GM(DPSGDMethod):
     reach: float = setting(0.35, "R and C over sqrt(pixels): root mean square of a record's pixels", above=0, high=1)
     components: int = count(3, "of the mixture of latents for each class")
     rounds: int = count(5, "of DP-EM")
+    pca_steps: int = count(0, "ordinary steps on images of the released PCA and mixture first", low=0)
     to_mean: float = setting(0.02, "share of the budget, in squared mu, for the mean", above=0, high=MOST)
     to_scatter: float = setting(0.2, "share of the budget for the scatter matrix", above=0, high=MOST)
     to_mixture: float = setting(0.08, "share of the budget for the mixture", above=0, high=MOST)
@@ -101,7 +104,7 @@ class P3GM(DPSGDMethod):
 
     def small(self) -> P3GM:
         """The same gradients of a small network."""
-        return self.at_most(width=8, latent=4)
+        return self.at_most(width=8, latent=4, pca_steps=2)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec = barrier.spec
@@ -123,6 +126,8 @@ class P3GM(DPSGDMethod):
             return net.code(images).double() / reach
 
         mixture.place(decoder, mixture.fit(encode, self.components, latent, self.rounds, barrier, run), reach)
+        first = pca_images(decoder, m, V[:, -latent:] * deviations, run) if self.pca_steps else None
+        public_pretrain(net, self.loss, first, spec, run, steps=self.pca_steps, batch=100)
         dpsgd = self.dpsgd(spec)
         sgd = GeneratorDPSGD(
             decoder,

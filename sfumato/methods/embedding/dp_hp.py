@@ -54,6 +54,7 @@ class DPHP(MeanEmbedding):
     """DP-HP with a convolutional conditional generator."""
 
     order: int = count(5, "C, highest order of the Hermite polynomials", high=200)
+    product_order: int = count(0, "that of the product kernel; 0: the same", low=0, high=200)
     rho: float = setting(0.6, "of the kernel, which is the narrower the nearer it is to 1", above=0, below=1)
     reach: float = setting(1.5, "pixels are mapped from [0, 1] to [-reach, reach]", above=0, below=1e6)
     groups: int = count(64, "groups of pixels for the product kernel; 0 leaves it out", low=0)
@@ -64,7 +65,16 @@ class DPHP(MeanEmbedding):
     name: ClassVar[str] = "dp-hp"
     paper: ClassVar[str] = "Vinaroz, Charusaie, Harder, Adamczewski, Park: DP-HP (ICML 2022)"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
-    measured: ClassVar[tuple[str, ...]] = ("order", "rho", "reach", "groups", "members", "product", "feature_seed")
+    measured: ClassVar[tuple[str, ...]] = (
+        "order",
+        "product_order",
+        "rho",
+        "reach",
+        "groups",
+        "members",
+        "product",
+        "feature_seed",
+    )
 
     @property
     def bound(self) -> Bound:
@@ -73,17 +83,18 @@ class DPHP(MeanEmbedding):
 
     def contradictions(self) -> Iterator[str]:
         # The exponent is cut, since a larger one decides nothing and takes long to work out.
-        if self.groups * (self.order + 1) ** min(self.members, 20) > COUNT:
+        order = self.product_order or self.order
+        if self.groups * (order + 1) ** min(self.members, 20) > COUNT:
             yield (
                 f"Expected groups * (order + 1)^members up to a million for the product kernel, found "
-                f"groups={self.groups}, order={self.order}, members={self.members}."
+                f"groups={self.groups}, order={order}, members={self.members}."
             )
 
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
         return {EMBEDDING: crossing(self.bound, z)}
 
     def warnings(self, plan: Plan) -> tuple[str, ...]:
-        features = size(plan.data.pixels, self.order, self.groups, self.members)
+        features = size(plan.data.pixels, self.order, self.groups, self.members, self.product_order)
         return too_few_data(plan, features, length=self.bound.norm)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ConvGenerator:
@@ -96,6 +107,7 @@ class DPHP(MeanEmbedding):
             self.members,
             self.product,
             public_random(self.feature_seed),
+            self.product_order,
         ).to(run.device)
         query = BoundedSum(phi, self.bound, (phi.size,), by_class=True)
         S = run.once(EMBEDDING, lambda: barrier.release(EMBEDDING, query))  # the barrier

@@ -32,7 +32,8 @@ class HermiteFeatures:
     """The sum kernel over all pixels and the product kernel over random groups of pixels, each of norm at most 1.
 
     Sum: psi of each pixel over sqrt(pixels). Product: for each group the outer product of its pixels' psi, over
-    sqrt(groups). The groups are drawn from public randomness. `product` is the weight of the second block.
+    sqrt(groups), up to an order of its own where one is given. The groups are drawn from public randomness. `product`
+    is the weight of the second block.
     """
 
     def __init__(
@@ -45,14 +46,16 @@ class HermiteFeatures:
         members: int,
         product: float,
         random: torch.Generator,
+        product_order: int = 0,
     ) -> None:
         self.order = order
+        self.product_order = product_order or order
         self.rho = rho
         self.reach = reach
         self.product = product
         drawn = [torch.randperm(pixels, generator=random)[:members] for _ in range(groups)]
         self.groups = torch.stack(drawn) if drawn else torch.zeros(0, members, dtype=torch.long)
-        self.size = size(pixels, order, groups, members)
+        self.size = size(pixels, order, groups, members, self.product_order)
 
     def to(self, device: str) -> HermiteFeatures:
         """Move the groups."""
@@ -60,11 +63,13 @@ class HermiteFeatures:
         return self
 
     def __call__(self, images: Tensor, labels: Tensor | None = None) -> Tensor:
-        psi = hermite(self.reach * (2 * images.flatten(1) - 1), self.order, self.rho)  # (n, pixels, order + 1)
+        x = self.reach * (2 * images.flatten(1) - 1)
+        psi = hermite(x, self.order, self.rho)  # (n, pixels, order + 1)
         added = within_unit(psi.flatten(1) / math.sqrt(psi.shape[1]))
         if not len(self.groups):
             return added
-        return torch.cat([added, self.product * within_unit(self._products(psi))], 1)
+        few = psi if self.product_order == self.order else hermite(x, self.product_order, self.rho)
+        return torch.cat([added, self.product * within_unit(self._products(few))], 1)
 
     def _products(self, psi: Tensor) -> Tensor:
         chosen = psi[:, self.groups]  # (n, groups, members, order + 1)
@@ -74,7 +79,7 @@ class HermiteFeatures:
         return outer.flatten(1) / math.sqrt(len(self.groups))
 
 
-def size(pixels: int, order: int, groups: int, members: int) -> int:
+def size(pixels: int, order: int, groups: int, members: int, product_order: int = 0) -> int:
     """Number of features."""
-    block: int = (order + 1) ** min(members, pixels)
+    block: int = ((product_order or order) + 1) ** min(members, pixels)
     return pixels * (order + 1) + groups * block

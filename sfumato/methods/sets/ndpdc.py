@@ -42,7 +42,7 @@ DEVIATIONS = (
     "One sampling rate for all records, which are sorted into classes afterwards; the paper draws from each class.",
     "Sums are divided by the expected number of records, not by the number drawn.",
     "Features of synthetic images are clipped as those of real ones are, so that both have the same mean at best.",
-    "No augmentation; Adam on pixels kept in [0, 1].",
+    "No augmentation; pixels are kept in [0, 1], and Adam moves them unless `optimiser` says otherwise.",
 )
 
 
@@ -54,7 +54,8 @@ class NDPDC(Method):
     steps: int = count(2000, "T, steps, each with a network of its own")
     batch: int = count(1000, "real images of all classes a step, expected")
     clip: float = setting(1.0, "C, norm that the features of an image are clipped to", low=1e-6, high=1e6)
-    learning_rate: float = setting(0.01, "of Adam for the pixels, falling to 0", above=0, high=1)
+    learning_rate: float = setting(0.01, "for the pixels; that of Adam falls to 0", above=0, high=1)
+    optimiser: str = setting("adam", "of the pixels; sgd has momentum 1/2", choices=synthetic_set.OPTIMISERS)
     width: int = count(128, "channels of the random networks")
     depth: int = count(3, "blocks of the random networks", high=6)
 
@@ -93,7 +94,7 @@ class NDPDC(Method):
         classes = len(spec.classes)
         q = min(1.0, self.batch / spec.records)
         points = synthetic_set.fresh(spec, self.each, label_histogram.shares(self.labels, barrier, run), run)
-        pixels = PixelDescent(points, self.learning_rate, self.steps)
+        pixels = PixelDescent(points, self.learning_rate, self.steps, self.optimiser)
         preview = Preview(run, points, spec)
         expected = q * label_histogram.class_sizes(self.labels, barrier, run)[:, None]  # q n_c
         served = (expected[:, 0] > q).nonzero()[:, 0]  # classes with more than one record

@@ -46,7 +46,8 @@ REASON = "Renyi DP of Poisson batches, sound for the counted rounds; the officia
 DEVIATIONS = (
     "Exactly rounds x outer x batches gradients are asked; the official loop makes one round more than it counts.",
     "An empty batch is a release of noise, and sums are divided by the expected batch.",
-    "Group normalisation in the place of instance normalisation, and Adam on pixels kept in [0, 1].",
+    "Group normalisation in the place of instance normalisation; pixels are kept in [0, 1], and Adam moves them unless "
+    "`optimiser` says otherwise.",
     "Nothing about the real images is printed; the official code logs their mean and deviation.",
 )
 
@@ -62,7 +63,8 @@ class PrivateSet(Method):
     inner: int = count(50, "steps of a network on the synthetic set from place to place", low=0, high=10_000)
     batch: int = count(256, "real images a release, expected")
     clip: float = setting(0.1, "C, norm that the gradient of a record is clipped to", low=1e-6, high=1e6)
-    learning_rate: float = setting(0.01, "of Adam for the pixels, falling to 0", above=0, high=1)
+    learning_rate: float = setting(0.01, "for the pixels; that of Adam falls to 0", above=0, high=1)
+    optimiser: str = setting("adam", "of the pixels; sgd has momentum 1/2", choices=synthetic_set.OPTIMISERS)
     net_learning_rate: float = setting(0.01, "of a network's training on the synthetic set", above=0, high=1)
     width: int = count(128, "channels of the networks")
     depth: int = count(3, "blocks of the networks", high=6)
@@ -110,7 +112,7 @@ class PrivateSet(Method):
         spec = barrier.spec
         expected = min(self.batch, spec.records)
         S = synthetic_set.fresh(spec, self.each, label_histogram.shares(self.labels, barrier, run), run)
-        pixels = PixelDescent(S, self.learning_rate, self.steps)
+        pixels = PixelDescent(S, self.learning_rate, self.steps, self.optimiser)
         preview = Preview(run, S, spec)
         net = ConvNet(spec.shape, len(spec.classes), self.width, self.depth).to(run.device)
         theta = list(net.parameters())

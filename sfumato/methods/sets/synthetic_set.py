@@ -11,6 +11,8 @@ from torch.nn import functional as F
 
 from sfumato.networks.image_set import ImageSet
 
+OPTIMISERS = ("adam", "sgd")  # of pixels
+
 if TYPE_CHECKING:
     from sfumato.methods.sets.convnets import ConvNet
     from sfumato.privacy.plan import Plan
@@ -33,17 +35,27 @@ def fresh(spec: DataSpec, each: int, weights: Sequence[float] | None, run: Run) 
 
 
 class PixelDescent:
-    """Adam on the pixels of a set, which stay in [0, 1]; its learning rate falls to 0 over `total` steps."""
+    """Descent on the pixels of a set, which stay in [0, 1].
 
-    def __init__(self, points: ImageSet, learning_rate: float, total: int) -> None:
+    Adam's learning rate falls to 0 over `total` steps; that of `sgd`, with momentum 1/2, stays, as in the official
+    codes of Private-Set and NDPDC.
+    """
+
+    def __init__(self, points: ImageSet, learning_rate: float, total: int, optimiser: str = "adam") -> None:
         self.points = points
         self.learning_rate = learning_rate
         self.total = total
-        self.optimiser = torch.optim.Adam([points.images], lr=learning_rate, betas=(0.5, 0.99))
+        self.falls = optimiser == "adam"
+        self.optimiser: torch.optim.Optimizer = (
+            torch.optim.Adam([points.images], lr=learning_rate, betas=(0.5, 0.99))
+            if self.falls
+            else torch.optim.SGD([points.images], lr=learning_rate, momentum=0.5)
+        )
 
     def step(self, loss: Tensor, t: int) -> None:
         """Step `t` down `loss`."""
-        self.optimiser.param_groups[0]["lr"] = self.learning_rate * (1 - t / self.total)
+        if self.falls:
+            self.optimiser.param_groups[0]["lr"] = self.learning_rate * (1 - t / self.total)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()

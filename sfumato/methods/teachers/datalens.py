@@ -30,7 +30,7 @@ that follows V is free post-processing. With a given sigma, T is as large as the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -44,7 +44,9 @@ from sfumato.accounting.claims import datalens, datalens_queries
 from sfumato.data.public import PublicImages
 from sfumato.engine.student import RULES, Student, direction, latents_and_labels
 from sfumato.engine.teachers.critics import CriticBlock, Critics
+from sfumato.methods.explain import Section
 from sfumato.methods.settings import count, setting
+from sfumato.methods.teachers import datalens_theorems
 from sfumato.methods.teachers.ensemble import WHOLE_PART, CriticEnsemble
 from sfumato.methods.teachers.quantise import Lattice, Levels
 from sfumato.methods.teachers.sketch import Sketch
@@ -64,7 +66,8 @@ NOISE = 0.7  # beta N / sigma where no threshold is given, amid the paper's 1/2 
 SPACINGS = 64  # of a lattice, in the radius of its ball
 ORDERS = ("code", "paper")
 FAKE_LABELS = ("own", "query")
-COMPRESSIONS = ("topk", "dense", "plain-signs", "levels", "lattice", "sketch")
+SIGNS = ("topk", "dense", "plain-signs")  # compressions of which the paper's theorems speak
+COMPRESSIONS = ("topk", "dense", "plain-signs", "levels", "rotated-levels", "lattice", "sketch")
 DEVIATIONS = (
     "A record's teacher is found by a keyed hash; the official code walks through the classes and wraps around.",
     "Each teacher has an optimiser of its own; the official code hands its state from teacher to teacher.",
@@ -105,8 +108,8 @@ class DataLens(CriticEnsemble):
     @property
     def compression(self) -> Compression:
         """How a teacher's gradient becomes a vote: Algorithm 2, or what tables 5 and 7 put in its place."""
-        if self.compress == "levels":
-            return Levels(clip=self.clip)
+        if self.compress in ("levels", "rotated-levels"):
+            return Levels(clip=self.clip, rotate=self.compress == "rotated-levels")
         if self.compress == "lattice":
             radius = (self.clip or 1.0) * math.sqrt(self.topk)  # as long as a clipped vote can be
             return Lattice(radius, radius / SPACINGS)
@@ -154,6 +157,25 @@ class DataLens(CriticEnsemble):
     def critics(self, spec: DataSpec) -> Critics:
         """What a teacher is; its first weights are those of others too where `starts` says so."""
         return replace(self._logistic(spec, norm=True), starts=self.starts)
+
+    def remarks(self, plan: Plan) -> Iterable[Section]:
+        if self.compress not in SIGNS or self.share < 1:
+            said = f"They speak of signs by all teachers, not of compress={self.compress} with share={self.share:g}."
+            return [Section("Theorems 4 to 6", (said,))]
+        sigma = plan.facts["sigma"]
+        d = plan.data.pixels
+        at = datalens_theorems.TopAgg(
+            d=d,
+            k=d if self.compress == "dense" else min(self.topk, d),
+            N=self.teachers,
+            T=plan.facts["steps"],
+            m=self.batch,
+            sigma=sigma,
+            s=self.threshold * self.teachers or NOISE * sigma,
+            delta=plan.budget.delta,
+            rate=GAMMA,
+        )
+        return datalens_theorems.sections(at)
 
     def small(self) -> DataLens:
         """The same votes by a few small teachers."""

@@ -33,7 +33,7 @@ from sfumato.engine.teachers.critics import CriticBlock
 from sfumato.methods.settings import count, setting
 from sfumato.methods.teachers.ensemble import SteepEnsemble
 from sfumato.methods.teachers.projections import Binned
-from sfumato.networks.generator import Generator
+from sfumato.networks.generator import LATENT_DISTRIBUTIONS, Generator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan, crossing
@@ -48,7 +48,8 @@ DEVIATIONS = (
     "Data-independent accounting; the paper reports an epsilon that depends on the votes, and stops by it.",
     "The histogram comes first and the test asks about its leading bin, a sum over teachers; the paper tests the "
     "largest count before it answers.",
-    "A direction is brought to length one before it is projected, so that bins suit sure and unsure critics alike.",
+    "A direction is brought to length one before it is projected, so that bins suit sure and unsure critics alike "
+    "(`unit`).",
     "The noise is discrete and from a secret source, a record's teacher found by a keyed hash, and each teacher has an "
     "optimiser of its own; in the official code seed, order and optimiser are shared.",
     "The critics are those of GS-WGAN, with a penalty on their slope; the paper's have a logistic loss (`loss`).",
@@ -65,10 +66,12 @@ class GPATE(SteepEnsemble):
     dimensions: int = count(10, "p, of the projection")
     bins: int = count(10, "B, in each dimension", low=2, high=1000)
     clip: float = setting(2.0, "c, in standard deviations of a projected direction", above=0, below=1e6)
+    unit: bool = setting(True, "directions are brought to length one; else c is in units of the gradient")
     ratio: float = setting(3.0, "sigma_1 / sigma_2", low=1e-3, high=1e3)
     threshold: float = setting(0.2, "share of the teachers that must agree", low=0, high=1)
     confident: bool = setting(True, "test the leading bin; else all of the budget is the histogram's")
     answer: str = setting("plurality", "the leading bin; mean: of the bins, weighed by their counts", choices=ANSWERS)
+    latent_distribution: str = setting("gaussian", "law of the latent z", choices=LATENT_DISTRIBUTIONS)
 
     name: ClassVar[str] = "g-pate"
     site: ClassVar[Site] = Site.B3
@@ -81,7 +84,7 @@ class GPATE(SteepEnsemble):
     @property
     def votes(self) -> Binned:
         """How a teacher's direction becomes a vote."""
-        return Binned(self.dimensions, self.bins, self.clip)
+        return Binned(self.dimensions, self.bins, self.clip, self.unit)
 
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
         Q = self.steps * self.batch
@@ -112,7 +115,7 @@ class GPATE(SteepEnsemble):
         ) -> Tensor:
             return votes.agree(block.directions(x, y), R, leading)
 
-        net = self.new_generator(barrier, run)
+        net = self.new_generator(barrier, run, self.latent_distribution)
         student = Student(net, learning_rate=self.learning_rate, ema_decay=self.ema_decay)
         teachers = barrier.hold(self.critics(spec), N)  # each record in one part
         histogram = PartitionSum(teachers, voted, votes.histogram, (p, self.bins), self.batch)

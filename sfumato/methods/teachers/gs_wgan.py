@@ -1,6 +1,6 @@
 """GS-WGAN: noisy gradients of critics on disjoint parts (Chen, Orekondy and Fritz, NeurIPS 2020). Site B3.
 
-    critic i   on its own part of the data, all of them trained at every step, before the first one for longer
+    critic i   on its own part of the data, all of them trained at public times, before the first one for longer
     g_i        its gradient with respect to one fake image, clipped to C = 1 (or brought to length 1)     (eq. 7)
     released   g = sum over the drawn critics of g_i + N(0, sigma^2 I), for each fake image               (eq. 6, 8)
     generator  a step along g, by the chain rule through G(z)
@@ -50,8 +50,8 @@ DEVIATIONS = (
     "Critics are drawn by a coin each, at rate 1/N: none, one or more answer a query; the paper draws exactly one.",
     "Critics are drawn anew for each image (fix a), or the images of a step are one event (fix b); the official code "
     "draws once a step and charges once an image.",
-    "All critics are trained at every step; the official code trains the one that was drawn, so that secret draws "
-    "shape later answers.",
+    "All critics are trained at the same public times (`every`); the official code trains the one that was drawn, so "
+    "that secret draws shape later answers.",
     "A record's critic is found by a keyed hash; the official code cuts the data into slices.",
     "Fake batches have one size, and no step is made beyond those that are counted.",
     "A critic compares its records with fakes of their own labels; gradients are brought to length C, where the paper "
@@ -73,7 +73,8 @@ class GSWGAN(SteepEnsemble):
     steps: int = count(2000, "T, steps of the generator")
     batch: int = count(32, "m, fake images a step")
     teacher_batch: int = count(16, "real images that a critic sees in each update")
-    updates: int = count(1, "updates of each critic a step")
+    updates: int = count(1, "updates of each critic at a time")
+    every: int = count(1, "steps from one update of all critics to the next")
     warmup: int = count(50, "more updates of each critic before the first step", low=0)
     learning_rate: float = setting(2e-4, "of Adam for the generator", above=0, high=1)
     ema_decay: float = setting(0.99, "decay of the averaged generator; 0 for none", low=0, below=1)
@@ -140,7 +141,8 @@ class GSWGAN(SteepEnsemble):
         for t in run.steps(self.steps, student=student, teachers=critics, preview=preview):
             z, y = latents_and_labels(net, self.batch, run, t)
             x = student.fakes(z, y)
-            self.teach(barrier, critics, x, y, first=t == 0)
+            if t % self.every == 0:
+                self.teach(barrier, critics, x, y, first=t == 0)
             g = barrier.release(GRADIENT, query, x, y).view_as(x)  # the barrier
             student.step(z, y, direction(g, teachers=asked, sigma=sigma, threshold=0.0, blur=self.blur, rule="soft"))
             preview.snapshot(t, self.steps, student.finished)

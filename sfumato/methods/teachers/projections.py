@@ -54,6 +54,7 @@ class Binned:
     dimensions: int  # p
     bins: int  # B
     clip: float  # c
+    unit: bool = True  # a direction is brought to length one first; else c is in units of the gradient
 
     def __post_init__(self) -> None:
         if self.dimensions < 1 or self.bins < 2 or not (math.isfinite(self.clip) and self.clip > 0):
@@ -75,9 +76,10 @@ class Binned:
 
     def chosen(self, directions: Tensor, matrix: Tensor) -> Tensor:
         """The bin of each teacher, image and dimension (count, m, p); NOBODY where there is no direction."""
-        unit = unit_length(directions)
-        place = ((unit @ matrix.to(unit) / self.clip + 1) * self.bins / 2).floor().clamp(0, self.bins - 1).long()
-        return place.masked_fill((unit == 0).all(-1, keepdim=True), NOBODY)
+        ways = unit_length(directions) if self.unit else finite(directions)
+        # Cut before it is made whole, since a huge number has no place among those.
+        place = ((ways @ matrix.to(ways) / self.clip + 1) * self.bins / 2).floor().clamp(0, self.bins - 1)
+        return place.nan_to_num(0.0).long().masked_fill((ways == 0).all(-1, keepdim=True), NOBODY)
 
     def encode(self, directions: Tensor, matrix: Tensor) -> Tensor:
         """Votes (count, m, p, bins), as int8."""

@@ -22,9 +22,9 @@ class Levels:
     for granted that this vote does not have. Spacing is 1; algorithm 5's own levels and bins do not fit each other.
     """
 
-    levels: int = 5
+    levels: int = 4  # as in the official code; the paper does not say
     clip: float = 0.0  # 0 for none; the paper has 1e-5
-    rotate: bool = False
+    rotate: bool = False  # as in the official code, which leaves out the paper's rotation
     seed: int = 0  # public, of the rotation
 
     def __post_init__(self) -> None:

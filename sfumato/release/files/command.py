@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from sfumato.data.random_process import NAME as RANDOM_PROCESS
 from sfumato.errors import InputError
 from sfumato.release.files.names import base_name, public_command
 
@@ -49,9 +50,10 @@ OPTIONS: dict[str, frozenset[str]] = {
     "synthesize": frozenset(
         (*_READING, "method", "recipe", "count", "labels", "public", "provenance", "format"),
     ),
-    "train-classifier": frozenset((*_READING, "network")),
+    "train-classifier": frozenset((*_READING, "network", "by", "public", "provenance")),
     "refit": frozenset(("out", "count", "seed", "set", "format")),
 }
+CLASSIFIERS = {"dpsgd": "classifier", "pate": "pate"}  # what `train-classifier --by` names, by the name of its class
 CLOSE = 1e-3  # a calibrated epsilon lies this near to the one that was asked for
 
 
@@ -176,7 +178,7 @@ def command_problems(statement: dict[str, Any], find: FindClass = find_method) -
         return _settings(cls, asked.get(SETTINGS, {}), statement, whole=False)
     asked = {"delta": 1e-5, "relation": "add-remove", "labels": "uniform", **_by_recipe(asked)}
     if verb == "train-classifier":
-        asked["method"] = "classifier"
+        asked["method"] = CLASSIFIERS.get(asked.get("by", "dpsgd"))
         if "network" in asked:
             asked[SETTINGS] = {**asked.get(SETTINGS, {}), "network": asked["network"]}
     differing = [
@@ -214,10 +216,12 @@ def _compared(asked: dict[str, Any], statement: dict[str, Any]) -> Iterator[tupl
     yield "delta", asked["delta"], given["delta"]
     yield "a private count", asked.get("private_count", False), not data["count_public"]
     yield "the declared size", asked.get("records"), None if data["count_public"] else data["records"]
-    if origin["method"] != "classifier":
+    if origin["method"] not in CLASSIFIERS.values():
         kind = "private" if asked["labels"].startswith("private:") else "declared"
         yield "labels", "uniform" if asked["labels"] == "uniform" else kind, origin["labels"]["kind"]
-        yield "public data", "public" in asked, isinstance(public, dict)
+    if origin["method"] != CLASSIFIERS["dpsgd"]:  # whose public network goes by its settings
+        given = isinstance(public, dict) and public.get("name") != RANDOM_PROCESS
+        yield "public data", "public" in asked, given
     if "size" in asked:
         yield "images of side", [asked["size"]] * 2, list(data["shape"][1:])
     if asked.get("grey"):

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError
+from sfumato.release.files.command import CLASSIFIERS
 from sfumato.release.files.names import base_name, hide_paths, scrub
 from sfumato.release.statement import statement_points
 from sfumato.release.statement.numbers import epsilon, one_in, show
@@ -133,7 +134,7 @@ def from_public_plan(
 
 def _made(plan: dict[str, Any]) -> str:
     """What a run makes, in words."""
-    return "classifier" if plan["method"] == "classifier" else "synthetic images"
+    return "classifier" if plan["method"] in CLASSIFIERS.values() else "synthetic images"
 
 
 def restated(statement: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:

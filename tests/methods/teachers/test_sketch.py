@@ -101,7 +101,6 @@ def test_one_teacher_cannot_swap_what_is_released():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Sketch(TopKSigns(2), 4),
         lambda: Sketch(TopKSigns(2), 0),
         lambda: Sketch(TopKSigns(2), 3, 0),
         lambda: Sketch(TopKSigns(2), keep=-1),

@@ -1,7 +1,7 @@
 """A discriminator in parts, for aggregation in the forward phase (Lin et al.: DPAF). No layer mixes examples.
 
 conv1    convolutions that halve the side, of the image alone          frozen
-conv2*   more of them, of conv1's maps and one plane for each label    learns by DP-SGD
+conv2*   more of them, of conv1's maps and those of the label          learns by DP-SGD
 ------   simplified instance normalisation and sums over a batch       `aggregation.py`
 conv3*   more of them, and FC*, two linear layers to one score         learns from released sums alone
 """
@@ -48,6 +48,8 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 class Lower(nn.Module):
     """(images, labels) -> (B, m, h, w): the features that are aggregated; conv1 does not learn."""
 
+    patterns: Tensor
+
     def __init__(
         self,
         shape: Sequence[int],
@@ -56,6 +58,7 @@ class Lower(nn.Module):
         width: int = 64,
         features: int = 256,
         activation: str = "leaky",
+        embedding: bool = False,
     ) -> None:
         super().__init__()
         sides = layout.sides((int(shape[1]), int(shape[2])))
@@ -67,12 +70,21 @@ class Lower(nn.Module):
         self.conv1 = _convolutions(maps[: first + 1], sides[:first], activation).requires_grad_(False)
         inner = [maps[first] + classes, *maps[first + 1 : last + 1]]
         self.conv2 = _convolutions(inner, sides[first:last], activation)
+        patterns = torch.randn(classes, classes, *sides[first]) if embedding else torch.zeros(0)
+        self.register_buffer("patterns", patterns, persistent=embedding)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         maps = self.conv1(2 * images - 1)
-        planes = _known(labels, self.classes, maps)[:, :, None, None].expand(-1, -1, *maps.shape[2:])
-        features: Tensor = self.conv2(torch.cat([maps, planes], 1))
+        features: Tensor = self.conv2(torch.cat([maps, self._named(labels, maps)], 1))
         return features
+
+    def _named(self, labels: Tensor, maps: Tensor) -> Tensor:
+        """What tells conv2* the class: one plane for each, or patterns that are drawn for it and stay."""
+        known = _known(labels, self.classes, maps)
+        if not len(self.patterns):
+            return known[:, :, None, None].expand(-1, -1, *maps.shape[2:])
+        # SIN takes the mean of a map away, and with it most of what a plane of one value has added.
+        return (known @ self.patterns.flatten(1).to(maps)).view(-1, *self.patterns.shape[1:])
 
 
 class Upper(nn.Module):
@@ -110,14 +122,28 @@ class Discriminator(nn.Module):
     """Both halves. Called, it judges each image by itself, or `together` as one sum.
 
     `shares` are those of the classes where each has an aggregate of its own, and (1.0,) where there is one for all.
+    `sin` is false on public images alone, to see what the normalisation does: without it sums have no bound.
     """
 
-    def __init__(self, lower: Lower, upper: Upper, shares: Sequence[float] = (1.0,), together: bool = False) -> None:
+    def __init__(
+        self,
+        lower: Lower,
+        upper: Upper,
+        shares: Sequence[float] = (1.0,),
+        together: bool = False,
+        sin: bool = True,
+    ) -> None:
         super().__init__()
         self.lower = lower
         self.upper = upper
         self.shares = tuple(shares)
         self.together = together
+        self.sin = sin
+
+    def features(self, images: Tensor, labels: Tensor) -> Tensor:
+        """(B, m, h, w): what is summed, of each image."""
+        maps: Tensor = self.lower(images, labels)
+        return normalised(maps) if self.sin else maps
 
     @property
     def by_class(self) -> bool:
@@ -127,7 +153,7 @@ class Discriminator(nn.Module):
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         if self.together:
             return self.judge(self.means(images, labels)[None]).flatten()[:, None]
-        scores: Tensor = self.upper(normalised(self.lower(images, labels)), labels)
+        scores: Tensor = self.upper(self.features(images, labels), labels)
         return scores[:, None]
 
     def sizes(self, like: Tensor, count: int) -> Tensor:
@@ -136,7 +162,7 @@ class Discriminator(nn.Module):
 
     def means(self, images: Tensor, labels: Tensor) -> Tensor:
         """(K, m, h, w): aggregates of public images, each over their number."""
-        features = normalised(self.lower(images, labels))
+        features = self.features(images, labels)
         sums = features.new_zeros(len(self.shares), *features.shape[1:])
         place = labels if self.by_class else torch.zeros_like(labels)
         return sums.index_add(0, place, features) / self.sizes(sums, len(labels))

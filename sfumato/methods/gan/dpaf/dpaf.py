@@ -135,10 +135,12 @@ class DPAF(Method):
         0.0, "weight of the distance between sums of fakes and of records, for the generator", low=0, high=1e6
     )
     activation: str = setting("leaky", "of the discriminator", choices=tuple(ACTIVATIONS))
+    embedding: bool = setting(False, "labels join conv2* as random patterns, else as planes of one value")
     public_steps: int = count(0, "steps of the same game on public images first", low=0)
     public_generator: bool = setting(False, "the generator keeps what it learned from public images")
     learning_rate: float = setting(2e-4, "of Adam for the generator", low=1e-12, high=1)
     critic_learning_rate: float = setting(2e-4, "of Adam for the discriminator", low=1e-12, high=1)
+    conv2_learning_rate: float = setting(0.0, "of Adam for conv2*; 0: that of the discriminator", low=0, high=1)
     ema_decay: float = setting(0.99, "of the averaged generator; 0: the last one", low=0, high=0.999999)
     latent: int = count(100, "dimensions of the latent z")
     smooth: int = count(0, "times that the generator's images are smoothed", low=0, high=100)
@@ -309,7 +311,7 @@ class DPAF(Method):
                 smooth=self.smooth,
             ),
         )
-        return Players(
+        players = Players(
             net,
             seeded(run, lambda: self.discriminator(spec, weights)),
             Turns(self.critic_steps),
@@ -317,6 +319,11 @@ class DPAF(Method):
             critic_learning_rate=self.critic_learning_rate,
             ema_decay=self.ema_decay,
         )
+        if self.conv2_learning_rate:
+            parts = (players.critic.lower, self.conv2_learning_rate), (players.critic.upper, self.critic_learning_rate)
+            groups = [{"params": list(part.parameters()), "lr": rate} for part, rate in parts]
+            players.critic_optimiser = torch.optim.Adam(groups, betas=(0.5, 0.999))
+        return players
 
     def discriminator(self, spec: DataSpec, weights: list[float] | None) -> Discriminator:
         """Both halves of it, with fresh weights."""
@@ -324,7 +331,7 @@ class DPAF(Method):
         layout = self.config(spec).layout
         shares = (weights or [1 / classes] * classes) if self.classwise else [1.0]
         widths = (self.critic_width, self.features)
-        lower = Lower(spec.shape, classes, layout, *widths, self.activation)
+        lower = Lower(spec.shape, classes, layout, *widths, self.activation, self.embedding)
         upper = Upper(spec.shape, classes, layout, *widths, self.hidden, self.activation, told=len(shares) > 1)
         return Discriminator(lower, upper, shares, self.together)
 

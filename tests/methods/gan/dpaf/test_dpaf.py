@@ -19,7 +19,7 @@ from sfumato.engine.gradients.per_example import per_example
 from sfumato.methods.gan.dpaf.aggregation import normalised
 from sfumato.methods.gan.dpaf.dpaf import DPAFStep
 from sfumato.methods.gan.dpaf.generator import MirrorGenerator, smoothed
-from sfumato.methods.gan.dpaf.printed import STAMP, Algorithm1, Printed, printed
+from sfumato.methods.gan.dpaf.printed import NOISELESS, STAMP, Algorithm1, Ingredients, Printed, claimed_noise, printed
 from sfumato.networks import load_generator
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
@@ -376,8 +376,8 @@ def public_blobs(count=80):
 def test_the_printed_step_is_moved_by_more_than_it_claims():
     method = DPAF(**{**TINY, "hidden": 2, "clip": 1e-6, "keep": 1.0, "layout": "C1-C1-x"})
     spec = DataSpec("blobs", 80, (1, 8, 8), ("left", "right"), public=True)
-    game = Algorithm1(method, spec, Run(device="cpu"), (torch.zeros(0), torch.zeros(0)))
-    query, lower, fc = game.query(game.critic.lower), game.critic.lower, game.critic.upper.fc
+    game = Algorithm1(method, spec, Run(device="cpu"), public_blobs().images)
+    query, lower, fc = game.conv2.query, game.critic.lower, game.critic.upper.fc
     random = torch.Generator().manual_seed(0)
     images = torch.rand(2, 1, 8, 8, generator=random)[torch.tensor([0] * 64 + [1])]
     labels, fakes = torch.zeros(65, dtype=torch.long), (torch.rand(4, 1, 8, 8, generator=random), torch.zeros(4).long())
@@ -402,7 +402,8 @@ def test_theorem_six_has_a_floor():
     assert claims[0] > claims[1] > claims[2] > 0.12  # no noise at all would be enough for 0.1
     spec, public = DataSpec("blobs", 80, (1, 8, 8), ("left", "right"), public=True), public_blobs()
     with pytest.raises(InputError, match="which no noise does"):
-        printed(DPAF(epochs=1.0, **TINY), public, spec, Run(device="cpu"), epsilons=(0.05, 30.0, 20.0))
+        uneven = DPAF(epochs=1.0, split="0.05,x,20", **TINY)
+        printed(uneven, public, spec, Run(device="cpu"), epsilons=(0.05, 30.0, 20.0))
 
 
 def test_as_printed_it_runs_on_public_sets_alone_and_is_stamped():
@@ -417,3 +418,77 @@ def test_as_printed_it_runs_on_public_sets_alone_and_is_stamped():
     assert isinstance(made, Printed) and made.stamp == STAMP == "not private: the paper's accounting does not hold"
     assert made.images.pixels.shape == (6, 1, 8, 8) and "unsound" in made.paper["note"]
     assert not hasattr(made, "save") and 20 < made.paper["epsilon"] <= 70
+
+
+PUBLIC = DataSpec("blobs", 80, (1, 8, 8), ("left", "right"), public=True)
+
+
+def test_theorem_six_claims_what_was_asked_for():
+    parts = [(90, 0.01), (11, 0.08), (90, 0.01)]
+    for equal in (False, True):
+        noise = claimed_noise(parts, (2.0, 3.0, 2.0), 1e-5, equal)
+        claimed = by_paper([(t, q, z) for (t, q), z in zip(parts, noise, strict=True)])["epsilon"]
+        assert 6.9 < claimed <= 7.0 and (len(set(noise)) == 1) is equal
+
+
+@pytest.mark.parametrize("left_out", ["noise", "clipping, noise", "sums,sin,transfer,clipping,noise"])
+def test_without_noise_it_claims_nothing_and_says_so(left_out):
+    made = printed(
+        DPAF(epochs=1.0, **TINY),
+        public_blobs(),
+        PUBLIC,
+        Run(device="cpu"),
+        epsilons=(1e-9, 1e-9, 1e-9),  # asked of nobody
+        count=4,
+        ingredients=Ingredients.without(left_out),
+    )
+    assert made.paper is None and made.stamp == NOISELESS == "not private: no noise was added"
+    private = DataSpec("blobs", 80, (1, 8, 8), ("left", "right"))
+    with pytest.raises(InputError, match="not private"):
+        printed(DPAF(), public_blobs(), private, Run(), epsilons=(1, 1, 1), ingredients=Ingredients.without(left_out))
+
+
+@pytest.mark.parametrize("text", ["clipping", "sums, noise", "sin", "transfer, noise", "labels"])
+def test_ingredients_that_make_no_sense_are_refused(text):
+    with pytest.raises(InputError, match="Expected"):
+        Ingredients.without(text)
+
+
+def test_line_15_rewards_the_mean_image():
+    """A judge that was shown means alone ranks one image, drawn again and again, above the records themselves."""
+    random = torch.Generator().manual_seed(0)
+    game = Algorithm1(DPAF(**{**TINY, "layout": "C1-C1-x"}), PUBLIC, Run(device="cpu"), public_blobs().images)
+    features = torch.randn(400, *game.critic.lower.shape, generator=random) + 0.5
+    features = features / features.flatten(1).norm(dim=1)[:, None, None, None]
+    nobody = torch.zeros(1).long()
+    optimiser = torch.optim.Adam(game.critic.upper.parameters(), lr=0.01)
+    for _ in range(200):
+        real = features[torch.randint(400, (64,), generator=random)].mean(0, keepdim=True)
+        fake = torch.randn(64, *features.shape[1:], generator=random).mean(0, keepdim=True)
+        optimiser.zero_grad()
+        game.loss(real, (real, nobody), fake, (fake, nobody)).backward()
+        optimiser.step()
+    mean = features.mean(0, keepdim=True)
+    with torch.no_grad():
+        single = game.critic.upper(features, nobody.expand(400))
+        alike = game.critic.upper(mean / mean.norm(), nobody)  # as long as a record's
+    assert (single < alike).double().mean() > 0.95
+
+
+def test_plain_and_clipped_steps_agree_where_nothing_is_clipped():
+    wide = {**TINY, "clip": 1e6, "keep": 1.0, "layout": "C1-C1-x"}
+    images = public_blobs().images
+    moved = []
+    for left_out in ("noise", "clipping, noise"):
+        game = Algorithm1(DPAF(**wide), PUBLIC, Run(device="cpu"), images, Ingredients.without(left_out))
+        records = torch.from_numpy(images.pixels[:20]).float() / 255, torch.from_numpy(images.labels[:20]).long()
+        game.lower_step(records, (records[0].flip(0) / 2, records[1]), 0.0)
+        moved.append(torch.cat([p.grad.flatten() for p in game.critic.lower.conv2.parameters()]))
+    assert moved[0].norm() > 0 and (moved[0] - moved[1]).norm() < 1e-3 * moved[0].norm()
+
+
+def test_a_rate_of_its_own_moves_conv2():
+    players = DPAF(conv2_learning_rate=0.01, **TINY).players(SMALL, Run(device="cpu"), None)
+    lower, upper = players.critic_optimiser.param_groups
+    assert (lower["lr"], upper["lr"]) == (0.01, 2e-4)
+    assert len(lower["params"]) == len(list(players.critic.lower.parameters()))

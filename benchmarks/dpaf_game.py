@@ -1,0 +1,181 @@
+"""The game of DPAF, ingredient by ingredient: from a plain conditional DC-GAN to the printed and the sound procedure.
+
+    python -m benchmarks.dpaf_game --data fashion-mnist --out FILE.json [--pictures DIR]
+    python -m benchmarks.dpaf_game --data fairface:PATH --only mu printed --epsilon 10 --seeds 0 1 2 --out FILE.json
+    python -m benchmarks.dpaf_game --data fashion-mnist --held 5000 --set epochs=10 --name longer --out FILE.json
+
+Rungs, each with what stands above it; the settings are those of the recipe `dpaf-paper-SET-EPSILON`:
+
+    plain       each image is judged by itself, all layers of the discriminator learn, no noise
+    sums        the discriminator judges sums of features; the generator is judged image by image (line 15)
+    together    the generator is judged by sums too
+    sin         features are normalised before they are summed
+    transfer    conv1 is that of the classifier (lines 2 to 5) and stays
+    mu          conv2* learns every mu-th step
+    clipping    of single gradients, and their compression
+    printed     the noise of theorem 6, which does not hold                             for each epsilon
+    line-15     the same, the generator judged image by image: Algorithm 1 to the letter
+    sound       sound DPAF with the same settings: a release                            for each epsilon
+
+All but the last make no release and run on public sets alone. A row is judged by the CNN of the papers that learns
+from the images alone (last step, and the best of eight looks beside it). With `--held N` the last N training images are
+not learnt from and take the place of the test set: settings are chosen there. The file is written anew after each row,
+and rows that it has are not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.utility import command
+from sfumato import Budget, DataSpec, Images, Run, load, synthesize
+from sfumato.api import make_method
+from sfumato.bench.pictures import draw
+from sfumato.data import load_public
+from sfumato.data.public import PublicImages
+from sfumato.errors import InputError
+from sfumato.evaluate import stacked
+from sfumato.methods.gan.dpaf.printed import Ingredients, printed, split_of
+from sfumato.recipes import RECIPES
+
+ALONE = {"together": "no"}
+EACH = {"mu": "1"}
+# What is left out of Algorithm 1, and what is changed in the settings.
+RUNGS: dict[str, tuple[str, dict[str, str]]] = {
+    "plain": ("sums, sin, transfer, clipping, noise", EACH),
+    "sums": ("sin, transfer, clipping, noise", EACH | ALONE),
+    "together": ("sin, transfer, clipping, noise", EACH),
+    "sin": ("transfer, clipping, noise", EACH),
+    "transfer": ("clipping, noise", EACH),
+    "mu": ("clipping, noise", {}),
+    "clipping": ("noise", {}),
+}
+PRIVATE: dict[str, dict[str, str]] = {"printed": {}, "line-15": ALONE, "sound": {}}  # for each epsilon
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The images to learn from and those to judge by, and how."""
+
+    data: str
+    learnt: Images
+    tested: Images
+    count: int
+    changes: dict[str, str]
+    device: str
+
+    def make(self, rung: str, epsilon: float | None, seed: int) -> tuple[Images, dict[str, Any]]:
+        """The images of a rung, and what there is to say of them."""
+        left_out, own = RUNGS.get(rung, ("", PRIVATE.get(rung, {})))
+        recipe = RECIPES[f"dpaf-paper-{self.data}-{epsilon or 10:g}"]
+        method = make_method("dpaf", recipe.texts() | own | self.changes)
+        run = Run(device=self.device, seed=seed)
+        if rung == "sound":
+            box = load((self.learnt.pixels, self.learnt.labels))
+            made = synthesize(method, box, Budget(epsilon or 10), run, count=self.count)
+            return made.images, {"settings": self.changes}
+        public = PublicImages(self.learnt, f"the public set {self.data}")
+        shape = self.learnt.pixels.shape
+        spec = DataSpec(self.data, shape[0], shape[1:], self.learnt.classes, public=True)
+        found = printed(
+            method,
+            public,
+            spec,
+            run,
+            epsilons=split_of(method, epsilon or 10),
+            count=self.count,
+            ingredients=Ingredients.without(left_out),
+        )
+        claim = {"claim": found.paper["epsilon"]} if found.paper else {}
+        return found.images, {"settings": self.changes, "stamp": found.stamp, **claim}
+
+    def row(self, rung: str, epsilon: float | None, seed: int, picture: Path | None) -> dict[str, Any]:
+        """Made and judged."""
+        start = time.perf_counter()
+        try:
+            images, facts = self.make(rung, epsilon, seed)
+        except InputError as error:
+            return {"refused": str(error)}
+        took = {"synthesis_s": time.perf_counter() - start}
+        if picture:
+            draw(images, picture, scale=1)
+        trained = stacked.train(
+            "cnn",
+            images.pixels,
+            images.labels,
+            self.tested.pixels,
+            self.tested.labels,
+            classes=len(images.classes),
+            seeds=[seed],
+            device=self.device,
+        )
+        looks = trained.accuracies[0]
+        return facts | {"fixed": float(looks[-1]), "paper": float(looks.max())} | took
+
+
+def trial(data: str, held: int, count: int, changes: dict[str, str], device: str) -> Trial:
+    """Training and test images, or with `held` all training images but the last and those."""
+    train = load_public(data, "a named public set").images
+    if held:
+        parts = (slice(None, -held), slice(-held, None))
+        learnt, tested = (Images(train.pixels[p], train.labels[p], train.classes) for p in parts)
+    else:
+        learnt, tested = train, load_public(data, "a named public set", split="test").images
+    return Trial(data.split(":")[0], learnt, tested, count, changes, device)
+
+
+def write(out: Path, rows: list[dict[str, Any]]) -> None:
+    """The file, in the shape of the others."""
+    machine = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
+    whole = {"command": command("benchmarks.dpaf_game"), "machine": machine, "torch": torch.__version__}
+    out.write_text(json.dumps(whole | {"results": rows}, indent=1) + "\n")
+
+
+def main() -> None:
+    """Make the rows that are missing."""
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--data", default="fashion-mnist")
+    ask.add_argument("--only", nargs="*", default=[*RUNGS, *PRIVATE], choices=[*RUNGS, *PRIVATE])
+    ask.add_argument("--epsilon", nargs="*", type=float, default=[1.0, 10.0])
+    ask.add_argument("--seeds", nargs="*", type=int, default=[0])
+    ask.add_argument("--held", type=int, default=0, help="training images that are held out and tested on")
+    ask.add_argument("--count", type=int, default=28_000)
+    ask.add_argument("--set", nargs="*", default=[])
+    ask.add_argument("--name", default="", help="of the settings that --set changes")
+    ask.add_argument("--device", default="auto")
+    ask.add_argument("--pictures", type=Path)
+    ask.add_argument("--out", type=Path, required=True)
+    given = ask.parse_args()
+    device = Run(device=given.device).device
+    made = trial(given.data, given.held, given.count, dict(pair.split("=", 1) for pair in given.set), device)
+    rows = json.loads(given.out.read_text())["results"] if given.out.exists() else []
+    cells = [
+        (rung, e, s) for s in given.seeds for rung in given.only for e in ([None] if rung in RUNGS else given.epsilon)
+    ]
+    for rung, epsilon, seed in cells:
+        key = {"data": made.data, "row": rung, "epsilon": epsilon, "seed": seed, "held": given.held, "name": given.name}
+        if any(key.items() <= row.items() for row in rows):
+            continue
+        words = [
+            made.data,
+            *filter(None, [given.name]),
+            rung,
+            *([] if epsilon is None else [f"{epsilon:g}"]),
+            str(seed),
+        ]
+        picture = given.pictures / f"{'-'.join(words)}.png" if given.pictures else None
+        rows.append(key | made.row(rung, epsilon, seed, picture))
+        print(json.dumps(rows[-1]), flush=True)
+        write(given.out, rows)
+
+
+if __name__ == "__main__":
+    main()
