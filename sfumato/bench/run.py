@@ -19,6 +19,7 @@ from sfumato.bench.results import NEUTRAL, Match, load, matched, normal, read
 from sfumato.bench.sources import here
 from sfumato.bench.table import ELSEWHERE, STAND_INS, Cell, Figure, Source, Table
 from sfumato.errors import InputError
+from sfumato.recipes import RECIPES
 from sfumato.run.progress import Silent
 
 FOLDER = "bench-results"
@@ -120,7 +121,7 @@ def wanted(table: Table, asked: Asked) -> Iterator[Job]:
             continue
         if any(_settled(match, where[2]) for match in matched(cell, shipped, table.cells)):
             continue
-        for source in _runnable(cell):
+        for source in _runnable(cell, where):
             yield from _jobs(cell, source, where, asked)
 
 
@@ -129,10 +130,13 @@ def _settled(match: Match, stand_in: bool) -> bool:
     return match.exact or (stand_in and not match.source.ours and not set(match.changes) - NEUTRAL)
 
 
-def _runnable(cell: Cell) -> list[Source]:
-    """The first source that is here, and the printed procedure beside it."""
+def _runnable(cell: Cell, where: tuple[str, int | None, bool]) -> list[Source]:
+    """The first source that is here, and the printed procedure beside it; a recipe for the set at hand comes first."""
+    data, _, stand_in = where
     ready = [s for s in cell.faithful if not s.recipe or here(s.recipe)]
-    return ready[:1] + [s for s in ready[1:] if s.as_printed]
+    if stand_in:
+        ready.sort(key=lambda s: s.recipe not in RECIPES or RECIPES[s.recipe].data != data.split(":")[0])
+    return ready[:1] + [s for s in ready[1:] if s.as_printed and s.recipe == ready[0].recipe]
 
 
 def _jobs(cell: Cell, source: Source, where: tuple[str, int | None, bool], asked: Asked) -> Iterator[Job]:

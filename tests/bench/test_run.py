@@ -82,9 +82,11 @@ def test_sets_that_few_have_are_run_where_they_are_given_or_stood_in_for(tmp_pat
 def test_the_printed_procedure_is_run_beside_the_sound_one(tmp_path):
     from sfumato.bench import find
 
-    work = Work()
-    make_missing(find("dpaf-table-2"), Asked(tmp_path, sets(["fairface:/f"]), ["celeba-gender-10", "dpaf-paper"]), work)
-    assert [job.source.name for job in work.jobs] == ["dpaf-paper-faces-10", "dpaf-paper-faces-10 as printed"]
+    for data, name in (("fairface", "dpaf-paper-fairface-10"), ("celeba-gender", "dpaf-paper-faces-10")):
+        asked = Asked(tmp_path, sets([f"{data}:/f"]), ["celeba-gender-10", "dpaf-paper"])
+        work = Work()
+        make_missing(find("dpaf-table-2"), asked, work)
+        assert [job.source.name for job in work.jobs] == [name, f"{name} as printed"]
 
 
 def test_a_refusal_is_a_result(tmp_path):
