@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.bench import find
-from sfumato.bench.measure import COUNT, Job, carry_out, summary
+from sfumato.bench.judge import COUNT
+from sfumato.bench.measure import Job, carry_out, summary
 from sfumato.bench.results import NEUTRAL, Match, load, matched, normal, read
 from sfumato.bench.sources import here
 from sfumato.bench.table import ELSEWHERE, STAND_INS, Cell, Figure, Source, Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.bench import measure
+from sfumato.bench import judge, measure
 from sfumato.bench.measure import Job, carry_out, summary
 from sfumato.bench.table import Cell, Source
 from sfumato.errors import InputError
@@ -25,8 +25,8 @@ def data(folder, monkeypatch):
         write(folder, idx(images), idx((np.arange(n) % 10).astype(np.uint8)), split)
     monkeypatch.setitem(stacked.SCHEDULES, "cnn", stacked.Schedule(steps=8, batch=8))
     monkeypatch.setattr(reference, "Training", lambda: reference_training)
-    measure._public.cache_clear()
-    measure._judge.cache_clear()
+    judge.public_images.cache_clear()
+    judge._judge.cache_clear()
     return f"mnist:{folder}"
 
 
@@ -53,7 +53,7 @@ def test_the_official_evaluation_looks_at_more_images_and_every_epoch(data, monk
     source = Source(method="dp-merf", settings=TINY)
     found = carry_out(Job(cell(), source, data, count=20, device="cpu", official=True))
     assert 0 <= found["official_last"] <= found["official"] <= 1 and "fixed" in found
-    assert measure.drawn(20, official=True) == 40 and measure.drawn(20, official=False) == 20
+    assert judge.drawn(20, official=True) == 40 and judge.drawn(20, official=False) == 20
 
 
 def test_a_recipe_is_changed_by_its_settings(data):
