@@ -7,7 +7,8 @@ import math
 import pytest
 
 from sfumato.recipes import RECIPES, find
-from sfumato.recipes.baselines import BASELINES, CELLS, code, mehler, width_of
+from sfumato.recipes.baseline_settings import BASELINES, CELLS, mehler, width_of
+from sfumato.recipes.baselines import code
 
 # Of the DataLens paper's tables 1 and 5 and of DPAF's table II, with those that the survey adds.
 COMPARED = {
