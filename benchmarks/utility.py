@@ -8,10 +8,10 @@
 
 For every set, epsilon (or recipe, which has its own unless --epsilon is given) and seed a release is made and the CNN
 of the papers is trained on it: last step of a fixed schedule, and the best of eight looks at the test set beside it,
-labelled. One synthesis and one classifier a seed; `--jobs` runs several at a time on one device, which makes
-`synthesis_s` longer for each. `--pictures DIR` keeps a grid of images of each first seed. With
-`--official` 100,000 images are made and judged by the official DataLens evaluation too. `sfumato bench NAME --run`
-makes the cells of a table; a file of this command in `sfumato/bench/results` fills those that it belongs to.
+labelled; with `--official` also the evaluation of DataLens' code. One synthesis and one classifier a seed; `--jobs`
+runs several at a time on one device, which makes `synthesis_s` longer for each. `--pictures DIR` keeps a grid of images
+of each first seed. `sfumato bench NAME --run` makes the cells of a table; a file of this command in
+`sfumato/bench/results` fills those that it belongs to.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ import torch
 
 from sfumato import Budget, Method
 from sfumato.api import make_method
-from sfumato.bench.measure import COUNT, accuracies, release, summary
+from sfumato.bench.measure import COUNT, accuracies, drawn, release, summary
 from sfumato.bench.pictures import draw
-from sfumato.evaluate.official import IMAGES
 from sfumato.recipes import find
 
 
@@ -45,6 +44,7 @@ class Trial:
     method: Method
     data: str
     budget: Budget
+    settings: dict[str, str]  # what was changed
     count: int
     microbatch: int
     public: str = ""
@@ -60,7 +60,7 @@ class Trial:
             self.data,
             self.budget,
             seed=seed,
-            count=self.count,
+            count=drawn(self.count, self.official),
             microbatch=self.microbatch,
             size=self.size,
             public=self.public,
@@ -68,63 +68,73 @@ class Trial:
         made = time.perf_counter() - start
         if self.picture:
             draw(images, self.picture, rows=4, scale=1)
-        found = accuracies(images, self.data, seed=seed, device="auto", size=self.size, by_official=self.official)
+        found = accuracies(
+            images, self.data, seed=seed, device="auto", size=self.size, count=self.count, official=self.official
+        )
         return {"fixed": found["fixed"], "paper": found["paper"], "synthesis_s": made, **found}
 
     def row(self, runs: list[dict[str, float]]) -> dict[str, Any]:
         """What is kept of all its seeds."""
-        known = {"data": self.data.split(":")[0], **self.called}
+        known = {"data": self.data.split(":")[0], **self.called, "settings": self.settings}
         return {**known, "epsilon": self.budget.epsilon, "delta": self.budget.delta, **summary(runs)}
 
 
 def trials(given: argparse.Namespace) -> list[Trial]:
     """What to run on each set: every epsilon of a method, or every recipe."""
-    changes = dict(pair.split("=", 1) for pair in given.set)
-    found = []
-    for data in given.data:
-        common = (
-            data,
-            IMAGES if given.official else given.count,
-            given.microbatch,
-            given.public or "",
-            given.size,
-            given.official,
-        )
-        for recipe in map(find, given.recipe):
-            method = make_method(recipe.method, recipe.texts() | changes)
-            called = {"recipe": recipe.name, "published": recipe.published}
-            for epsilon in given.epsilon or [recipe.epsilon]:
-                found.append(_trial(called, method, replace(recipe.budget(), epsilon=epsilon), *common))
-        if not given.recipe:
-            method = make_method(given.method, changes)
-            found += [_trial({"method": method.name}, method, Budget(e), *common) for e in given.epsilon or [1.0]]
-    return [replace(trial, picture=picture(given.pictures, trial)) for trial in found]
+    if given.recipe:
+        wanted = [(name, epsilon) for name in given.recipe for epsilon in given.epsilon or [None]]
+        return [trial(given, data, recipe=name, epsilon=e) for data in given.data for name, e in wanted]
+    return [trial(given, data, method=given.method, epsilon=e) for data in given.data for e in given.epsilon or [1.0]]
 
 
-def _trial(called: dict[str, Any], method: Method, budget: Budget, data: str, *common: Any) -> Trial:
-    return Trial(called, method, data, budget, *common)
-
-
-def picture(folder: Path | None, trial: Trial) -> Path | None:
-    """Where the images of a first seed are drawn."""
-    name = f"{trial.called.get('recipe', trial.method.name)}-{trial.data.split(':')[0]}-{trial.budget.epsilon:g}.png"
-    return folder / name if folder else None
-
-
-def measure(given: argparse.Namespace, module: str, **more: Any) -> list[dict[str, Any]]:
-    """Every trial, printed and written as it comes."""
-    results: list[dict[str, Any]] = []
-    wanted = trials(given)
-    settings = dict(pair.split("=", 1) for pair in given.set)
+def trial(
+    given: argparse.Namespace,
+    data: str,
+    *,
+    recipe: str = "",
+    method: str = "",
+    epsilon: float | None = None,
+    changes: dict[str, str] | None = None,
+) -> Trial:
+    """One row: a recipe, at its own budget unless another is given, or a method; with changes to its settings."""
+    settings = dict(changes or {}) | dict(pair.split("=", 1) for pair in given.set)
+    if recipe:
+        known = find(recipe)
+        made = make_method(known.method, known.texts() | settings)
+        budget = known.budget() if epsilon is None else replace(known.budget(), epsilon=epsilon)
+        called: dict[str, Any] = {"recipe": known.name, "published": known.published}
+    else:
+        made = make_method(method, settings)
+        budget = Budget(1.0 if epsilon is None else epsilon)
+        called = {"method": made.name}
     settings |= {"size": str(given.size)} if given.size else {}
     settings |= {"count": str(given.count)} if given.count != COUNT else {}
+    name = f"{called.get('recipe', made.name)}-{data.split(':')[0]}-{budget.epsilon:g}.png"
+    return Trial(
+        called,
+        made,
+        data,
+        budget,
+        settings,
+        given.count,
+        given.microbatch,
+        given.public or "",
+        given.size,
+        given.official,
+        given.pictures / name if given.pictures else None,
+    )
+
+
+def carry_out(wanted: list[Trial], given: argparse.Namespace, module: str) -> list[dict[str, Any]]:
+    """Every trial, printed and written as it comes."""
+    results: list[dict[str, Any]] = []
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
         seeds = range(given.first, given.first + given.seeds)
         work = [[pool.submit((t if not s else replace(t, picture=None)).run, s) for s in seeds] for t in wanted]
-        for trial, runs in zip(wanted, work, strict=True):
-            results.append({**more, **trial.row([run.result() for run in runs])})
+        for one, runs in zip(wanted, work, strict=True):
+            results.append(one.row([run.result() for run in runs]))
             print(json.dumps(results[-1]), flush=True)
-            write(given.out, module, settings, results)
+            write(given.out, module, dict(pair.split("=", 1) for pair in given.set), results)
     return results
 
 
@@ -157,13 +167,13 @@ def options() -> argparse.ArgumentParser:
     ask.add_argument("--first", type=int, default=0, help="the first seed")
     ask.add_argument("--count", type=int, default=COUNT)
     ask.add_argument("--size", type=int, help="pixels of a side, where they are changed")
+    ask.add_argument("--official", action="store_true", help="also the official evaluation of DataLens")
     ask.add_argument("--public", help="a public set, NAME:PATH")
     ask.add_argument("--set", nargs="*", default=[])
     ask.add_argument("--epsilon", nargs="+", type=float, default=[])
     ask.add_argument("--jobs", type=int, default=1)
     ask.add_argument("--microbatch", type=int, default=1024)
     ask.add_argument("--pictures", type=Path)
-    ask.add_argument("--official", action="store_true", help="also by the official DataLens evaluation")
     ask.add_argument("--out")
     return ask
 
@@ -173,7 +183,8 @@ def main() -> None:
     ask = options()
     ask.add_argument("--method", default="dp-merf")
     ask.add_argument("--recipe", nargs="*", default=[])
-    measure(ask.parse_args(), "benchmarks.utility")
+    given = ask.parse_args()
+    carry_out(trials(given), given, "benchmarks.utility")
 
 
 if __name__ == "__main__":

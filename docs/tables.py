@@ -159,12 +159,32 @@ def layers(page: Path) -> str:
     return "\n".join(f"{number}. `{name}`" for number, name in enumerate(ORDER, 1))
 
 
+def bench(page: Path, name: str = "") -> str:
+    """The tables of the papers, or one of them: the printed values, and those of the package beside them."""
+    from sfumato.bench import find, view
+    from sfumato.bench.layout import pivot
+    from sfumato.bench.results import read
+    from sfumato.bench.run import Asked
+    from sfumato.bench.table import Table
+
+    if not name:
+        counted = [e for e in view.overviews() if "cells" in e]
+        rows = [(f"`{e['id']}`", e["shows"], *(str(e[s]) for s in view.STATES)) for e in counted]
+        return table(("table", "what it shows", *view.STATES), rows)
+    entry = find(name)
+    if isinstance(entry, Table):
+        return table(*pivot(view.described(entry, read())))
+    listed = view.shown(name, Asked(Path("none")))
+    return table(listed["columns"], listed["lines"])
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "methods": methods,
     "method": method,
     "verbs": verbs,
     "recipes": recipes,
     "layers": layers,
+    "bench": bench,
 }
 
 

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
-from sfumato.bench.sources import for_column, here
+from sfumato.bench.sources import for_column, here, named
 from sfumato.bench.table import Cell, Figure, Source, Table, numbered, value, where
+from sfumato.recipes import RECIPES
+from sfumato.recipes.dpaf import CANONICAL as CANONICAL_SETTINGS
 from sfumato.recipes.dpaf import TOPAGG
 
 PRINTED = "mean of five runs of the printed procedure, which is not private"
@@ -150,13 +152,26 @@ PLAIN = {
 
 
 def canonical(data: str, epsilon: float) -> tuple[Source, ...]:
-    """DPAF itself: the canonical recipe, the same as printed, and ours."""
+    """DPAF itself: the canonical recipe, that for the set that stands in, each as printed too, and ours."""
     recipe = {GENDER: "dpaf-paper", HAIR: f"dpaf-paper-hair-{epsilon:g}", FFHQ: f"dpaf-paper-ffhq-{epsilon:g}"}[data]
     if data == GENDER and epsilon != 1:
         recipe = f"dpaf-paper-faces-{epsilon:g}"
+    faithful = [recipe] + [chosen(epsilon)] * (data == GENDER)
     ours = f"dpaf-ours-fairface-{epsilon:g}"
     beside = (Source(ours),) if data != HAIR and here(ours) else ()
-    return (Source(recipe), Source(recipe, as_printed=True), *beside)
+    return (*(Source(name, as_printed=printed) for name in faithful for printed in (False, True)), *beside)
+
+
+def chosen(epsilon: float) -> str:
+    """The recipe for FairFace, with what the paper leaves open."""
+    return named("dpaf", "paper", "fairface", epsilon).recipe
+
+
+def on_fairface(source: Source, epsilon: float) -> Source:
+    """An ablation of the canonical recipe on FairFace: of the recipe that works there, the same thing changed."""
+    made = RECIPES[source.recipe].settings
+    own = {f: v for f, v in RECIPES[chosen(epsilon)].settings.items() if made.get(f) == CANONICAL_SETTINGS.get(f)}
+    return replace(source, on_stand_in={f: str(v) for f, v in own.items() if made.get(f) != v})
 
 
 def _made_by(column: str, data: str, epsilon: float) -> tuple[Source, ...]:
@@ -231,7 +246,8 @@ def _changed(recipe: str, data: str, epsilon: float) -> Source:
     """A recipe of an ablation, which is made for CelebA-Gender at epsilon 1, at another set or budget."""
     source = Source(recipe, public=PUBLIC if recipe.startswith("dpaf-tableXI-") else "")
     kept = KEPT.get((data, epsilon)) if recipe == "dpaf-tableXII-topagg" else None
-    return replace(source, settings={"keep": f"{(kept + 0.5) / K * TOPAGG:.6g}"}) if kept else source
+    source = replace(source, settings={"keep": f"{(kept + 0.5) / K * TOPAGG:.6g}"}) if kept else source
+    return on_fairface(source, epsilon) if data == GENDER else source
 
 
 @cache
@@ -252,7 +268,7 @@ def critics(number: str) -> tuple[Cell, ...]:
             printed=float(printed),
             data=data,
             epsilon=float(epsilon),
-            sources=(_critic(number, called, n, data, float(epsilon)),),
+            sources=_critic(number, called, n, data, float(epsilon)),
         )
         for name, numbers in numbered(block)
         for called, epsilon in [name.split()]
@@ -260,12 +276,13 @@ def critics(number: str) -> tuple[Cell, ...]:
     )
 
 
-def _critic(number: str, called: str, n: int, data: str, epsilon: float) -> Source:
+def _critic(number: str, called: str, n: int, data: str, epsilon: float) -> tuple[Source, ...]:
     if called == "Private-GANs":
-        return replace(for_column(called, data, epsilon)[0], settings={"critic_steps": str(n)})
+        return (replace(for_column(called, data, epsilon)[0], settings={"critic_steps": str(n)}),)
     if called == "DPAF-8" and n == 1:
-        return canonical(data, epsilon)[0]
-    return Source(f"dpaf-table{number}-" + (f"critic-{n}" if called == "DPAF-8" else f"mu-1-critic-{n}"))
+        return canonical(data, epsilon)
+    source = Source(f"dpaf-table{number}-" + (f"critic-{n}" if called == "DPAF-8" else f"mu-1-critic-{n}"))
+    return (on_fairface(source, epsilon) if data == GENDER else source,)
 
 
 @cache

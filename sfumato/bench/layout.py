@@ -9,6 +9,8 @@ from sfumato.bench.results import NEUTRAL
 from sfumato.bench.table import TITLES
 
 Value = dict[str, Any]
+MOST = 6  # columns that a page shows side by side
+SHORT = {"inception-score": "IS", "fid": "FID"}
 MISSING = {"open": "not run", "cannot": "-"}
 
 
@@ -128,3 +130,35 @@ class Notes:
     def written(self) -> list[str]:
         """All of them, in order."""
         return [f"{number}  {text}" for text, number in self._numbers.items()]
+
+
+def pivot(table: Value) -> tuple[list[str], list[list[str]]]:
+    """A table in the paper's shape: printed value, then ours; rows and columns change places where columns are many."""
+    rows = list(dict.fromkeys(cell["row"] for cell in table["cells"]))
+    columns = list(dict.fromkeys(_column(cell) for cell in table["cells"]))
+    texts = {(cell["row"], _column(cell)): both(cell, table) for cell in table["cells"]}
+    if len(columns) > MOST and len(columns) > len(rows):
+        texts = {(column, row): text for (row, column), text in texts.items()}
+        rows, columns = columns, rows
+    lines = [[row, *(texts.get((row, column), "") for column in columns)] for row in rows]
+    return ["", *columns], lines
+
+
+def _column(cell: Value) -> str:
+    return str(cell["column"]) + (f", {SHORT[cell['metric']]}" if cell["metric"] in SHORT else "")
+
+
+def both(cell: Value, table: Value) -> str:
+    """What is printed, and our first protocol: bold where it is what the cell asks for, else slanted.
+
+    >>> table = {"digits": 2, "scale": 1, "protocols": {"fixed": "last step"}}
+    >>> both({"printed": 0.5, "spread": None, "results": [{"values": {}}]}, table)
+    '0.50'
+    """
+    printed = number(cell["printed"], None, table["digits"])
+    found = [(r, name) for r in cell["results"] for name in table["protocols"] if name in r["values"]]
+    if not found:
+        return printed
+    result, name = next((pair for pair in found if pair[0]["exact"]), found[0])
+    mean = number(result["values"][name]["mean"] * table["scale"], None, 4 if name == "seconds" else table["digits"])
+    return f"{printed}; " + (f"**{mean}**" if result["exact"] else f"*{mean}*")

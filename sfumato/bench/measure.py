@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.bench.table import Cell, Source
@@ -35,11 +36,21 @@ class Job:
     size: int | None = None
     public: str = ""
     stand_in: bool = False
+    official: bool = False  # the official evaluation of DataLens, too
+    changes: Mapping[str, str] = field(default_factory=dict)  # beyond those of the cell
+    pictures: Path | None = None  # a folder for a grid of images of the first seed
 
     @property
     def settings(self) -> dict[str, str]:
         """Changes to the recipe, or the settings of the method."""
-        return {**self.source.settings, **(self.source.on_stand_in if self.stand_in else {})}
+        there = self.source.on_stand_in if self.stand_in else {}
+        return {**self.source.settings, **there, **self.changes}
+
+    @property
+    def picture(self) -> Path | None:
+        """Where its images are drawn."""
+        named = f"{self.source.name.replace(' ', '-')}-{self.data.split(':')[0]}-{self.cell.epsilon or 0:g}.png"
+        return self.pictures / named if self.pictures and self.seed == 0 else None
 
 
 def carry_out(job: Job) -> dict[str, float]:
@@ -51,11 +62,25 @@ def carry_out(job: Job) -> dict[str, float]:
         return attacked(job)
     if kind == "classifier":
         return trained(job)
+    from sfumato.bench.pictures import draw
+
     start = time.perf_counter()
     images = images_of(job)
     took = {"synthesis_s": time.perf_counter() - start}
-    judge: Callable[..., dict[str, float]] = accuracies if kind == "accuracy" else qualities
-    return took | judge(images, job.data, seed=job.seed, device=job.device, size=job.size)
+    if job.picture:
+        draw(images, job.picture, rows=4, scale=1)
+    if kind != "accuracy":
+        return took | qualities(images, job.data, seed=job.seed, device=job.device, size=job.size)
+    judged = accuracies(
+        images,
+        job.data,
+        seed=job.seed,
+        device=job.device,
+        size=job.size,
+        count=job.count,
+        official=job.official,
+    )
+    return took | judged
 
 
 def method_of(source: Source, settings: Mapping[str, str]) -> Method:
@@ -84,7 +109,7 @@ def images_of(job: Job) -> Images:
         job.data,
         Budget(job.cell.epsilon),
         seed=job.seed,
-        count=job.count,
+        count=drawn(job.count, job.official),
         device=job.device,
         microbatch=job.microbatch,
         size=job.size,
@@ -158,36 +183,63 @@ def _public(data: str, split: str, size: int | None) -> Any:
     return load_public(data, NAMED, split=split, size=size)
 
 
+def drawn(count: int, official: bool) -> int:
+    """How many images a release needs: the official evaluation learns from 100,000."""
+    from sfumato.evaluate.official import IMAGES
+
+    return max(count, IMAGES) if official else count
+
+
 def accuracies(
-    images: Images, data: str, *, seed: int, device: str, size: int | None = None, by_official: bool = False
+    images: Images,
+    data: str,
+    *,
+    seed: int,
+    device: str,
+    size: int | None = None,
+    count: int = COUNT,
+    official: bool = False,
 ) -> dict[str, float]:
     """The CNN of the papers on real test images: last step of the fixed schedule, best of eight test evaluations.
 
-    With `by_official` also the best of 600 test epochs of the official DataLens evaluation, and its last.
+    With `official` also the evaluation of DataLens' code: best of 600 test epochs, and the last of them.
     """
     from sfumato.evaluate import stacked
-    from sfumato.evaluate.official import official
     from sfumato.run.run import pick_device
 
     test = _public(data, "test", size).images
+    device = pick_device(device)
     start = time.perf_counter()
+    some = slice(None, None, max(1, len(images) // count))  # evenly, whatever the order of the classes
     trained = stacked.train(
         "cnn",
-        images.pixels[:COUNT],
-        images.labels[:COUNT],
+        images.pixels[some][:count],
+        images.labels[some][:count],
         test.pixels,
         test.labels,
         classes=len(images.classes),
         seeds=[seed],
-        device=pick_device(device),
+        device=device,
     )
     found = {"fixed": float(trained.accuracies[0, -1]), "paper": float(trained.accuracies[0].max())}
     found["classifier_s"] = time.perf_counter() - start
-    if by_official:
-        given = images.pixels, images.labels, test.pixels, test.labels
-        epochs = official(*given, classes=len(images.classes), seed=seed, device=pick_device(device))
-        found |= {"official": float(epochs.max()), "official_last": float(epochs[-1])}
-    return found
+    return found | (officially(images, test, seed, device) if official else {})
+
+
+def officially(images: Images, test: Images, seed: int, device: str) -> dict[str, float]:
+    """The official evaluation of DataLens."""
+    from sfumato.evaluate.official import official
+
+    epochs = official(
+        images.pixels,
+        images.labels,
+        test.pixels,
+        test.labels,
+        classes=len(images.classes),
+        seed=seed,
+        device=device,
+    )
+    return {"official": float(epochs.max()), "official_last": float(epochs[-1])}
 
 
 def qualities(images: Images, data: str, *, seed: int, device: str, size: int | None = None) -> dict[str, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,9 @@ def load(path: Path, own: bool = True) -> list[Result]:
     try:
         whole = json.loads(path.read_text())
         parts = whole.get("parts", [whole])
-        return [_result(row, part, own) for part in parts for row in part.get("results", part.get("rows", []))]
+        return [
+            _result(row, part, own) for part in parts for row in gathered(part.get("results", part.get("rows", [])))
+        ]
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(
             f"{path.name} is no file of results ({type(error).__name__}: {error}); mend it or take it out of "
@@ -71,12 +74,48 @@ def load(path: Path, own: bool = True) -> list[Result]:
         ) from None
 
 
+def gathered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of single seeds put together by all else that they say; rows of all seeds as they are.
+
+    >>> rows = [{"row": "a", "seed": seed, "fixed": 0.5 + 0.25 * seed} for seed in (0, 1)]
+    >>> gathered(rows)[0]["fixed"]["values"]
+    [0.5, 0.75]
+    """
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for at, row in enumerate(rows):
+        single = isinstance(row.get("fixed"), float) and "seed" in row
+        known = [row.get(k) for k in ("data", "row", "epsilon", "held", "name", "settings")] if single else at
+        groups.setdefault(json.dumps(known), []).append(row)
+    return [_joined(group) for group in groups.values()]
+
+
+def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
+    """One row of several seeds. DPAF's game names its rungs; those with a budget are recipes."""
+    first = group[0]
+    if not isinstance(first.get("fixed"), float):
+        return first
+    row = first | {name: _spread([r[name] for r in group]) for name in ("fixed", "paper") if name in first}
+    if first.get("row") in ("printed", "line-15", "sound") and not first.get("held"):
+        alone = {"together": "no"} if first["row"] == "line-15" else {}
+        row["recipe"] = f"dpaf-paper-{first['data']}-{first['epsilon']:g}"
+        row["settings"] = {**first.get("settings", {}), **alone}
+    return row
+
+
+def _spread(values: list[float]) -> dict[str, Any]:
+    return {
+        "mean": statistics.fmean(values),
+        "std": statistics.stdev(values) if len(values) > 1 else None,
+        "values": values,
+    }
+
+
 def _result(row: dict[str, Any], part: dict[str, Any], own: bool) -> Result:
     command = str(row.get("command") or part.get("command") or " ; ".join(part.get("commands", [])))
     settings = normal({**part.get("settings", {}), **row.get("settings", {})})
     epsilon = row.get("epsilon")
     return Result(
-        recipe=str(row.get("recipe") or row.get("name") or ""),
+        recipe=str(row.get("recipe") or (row["name"] if "accuracy" in row else "")),
         method=str(row.get("method") or _given("--method", command)),
         data=str(row.get("data") or part.get("data") or _given("--data", command).split(":")[0]),
         epsilon=None if epsilon is None else float(epsilon),

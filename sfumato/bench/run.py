@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,12 @@ from sfumato.bench.results import NEUTRAL, Match, load, matched, normal, read
 from sfumato.bench.sources import here
 from sfumato.bench.table import ELSEWHERE, STAND_INS, Cell, Figure, Source, Table
 from sfumato.errors import InputError
+from sfumato.recipes import RECIPES
 from sfumato.run.progress import Silent
 
 FOLDER = "bench-results"
+Work = Callable[[Job], dict[str, float]]
+Found = dict[str, float] | str  # numbers, or the sentence that refuses
 
 
 @dataclass
@@ -32,6 +37,10 @@ class Asked:
     seeds: int = 1
     device: str = "auto"
     count: int = COUNT
+    official: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)  # changes to all recipes, which each number tells
+    jobs: int = 1  # runs at a time, each in a process of its own
+    pictures: Path | None = None  # a folder for grids of images of each first seed
     run: bool = False
     again: bool = False  # cells that have a shipped result, too
     progress: Silent = field(default_factory=Silent)
@@ -47,7 +56,7 @@ def run_table(name: str, asked: Asked) -> int:
     return make_missing(table, asked)
 
 
-def make_missing(table: Table, asked: Asked, work: Callable[[Job], dict[str, float]] = carry_out) -> int:
+def make_missing(table: Table, asked: Asked, work: Work = carry_out) -> int:
     """Make every cell that is asked for and missing; how many runs that took.
 
     A run that is stopped loses the seed at hand and nothing else: what is written is not made again.
@@ -57,20 +66,42 @@ def make_missing(table: Table, asked: Asked, work: Callable[[Job], dict[str, flo
     jobs = [job for job in every.values() if job.seed not in file.seeds(job)]
     asked.progress.start(table.id, len(jobs))
     start = time.monotonic()
-    for done, job in enumerate(jobs):
-        left = (time.monotonic() - start) / done * (len(jobs) - done) if done else None
-        asked.progress.advance(done, _note(job, left))
-        file.add(job, _tried(job, work))
-    asked.progress.advance(len(jobs))
+    for done, (job, found) in enumerate(_made(jobs, work, asked), 1):
+        file.add(job, found)
+        left = (time.monotonic() - start) / done * (len(jobs) - done)
+        asked.progress.advance(done, f"{_named(job)}, {_time(left)} left")
     return len(jobs)
 
 
-def _note(job: Job, left: float | None) -> str:
-    remaining = "" if left is None else f", {left / 60:.0f} min left" if left > 90 else f", {left:.0f} s left"
-    return f"{job.cell.row} {job.source.name}, seed {job.seed}{remaining}"
+def _made(jobs: Sequence[Job], work: Work, asked: Asked) -> Iterator[tuple[Job, Found]]:
+    """Every job with what came of it, as they end."""
+    if asked.jobs == 1:
+        for done, job in enumerate(jobs):
+            asked.progress.advance(done, _named(job))
+            yield job, tried(job, work)
+        return
+    with ProcessPoolExecutor(asked.jobs, multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(tried, job, work): job for job in jobs}
+        try:
+            yield from ((waiting[done], done.result()) for done in as_completed(waiting))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _tried(job: Job, work: Callable[[Job], dict[str, float]]) -> dict[str, float] | str:
+def _named(job: Job) -> str:
+    return f"{job.cell.row} {job.source.name}, seed {job.seed}"
+
+
+def _time(seconds: float) -> str:
+    """A remaining time.
+
+    >>> _time(42.3), _time(600)
+    ('42 s', '10 min')
+    """
+    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+
+
+def tried(job: Job, work: Work) -> Found:
     """The numbers of a run, or the sentence that refuses it: what cannot be planned for a set is a result, too."""
     try:
         return work(job)
@@ -90,7 +121,7 @@ def wanted(table: Table, asked: Asked) -> Iterator[Job]:
             continue
         if any(_settled(match, where[2]) for match in matched(cell, shipped, table.cells)):
             continue
-        for source in _runnable(cell)[:1]:
+        for source in _runnable(cell, where):
             yield from _jobs(cell, source, where, asked)
 
 
@@ -99,8 +130,13 @@ def _settled(match: Match, stand_in: bool) -> bool:
     return match.exact or (stand_in and not match.source.ours and not set(match.changes) - NEUTRAL)
 
 
-def _runnable(cell: Cell) -> list[Source]:
-    return [s for s in cell.faithful if not s.recipe or here(s.recipe)]
+def _runnable(cell: Cell, where: tuple[str, int | None, bool]) -> list[Source]:
+    """The first source that is here, and the printed procedure beside it; a recipe for the set at hand comes first."""
+    data, _, stand_in = where
+    ready = [s for s in cell.faithful if not s.recipe or here(s.recipe)]
+    if stand_in:
+        ready.sort(key=lambda s: s.recipe not in RECIPES or RECIPES[s.recipe].data != data.split(":")[0])
+    return ready[:1] + [s for s in ready[1:] if s.as_printed and s.recipe == ready[0].recipe]
 
 
 def _jobs(cell: Cell, source: Source, where: tuple[str, int | None, bool], asked: Asked) -> Iterator[Job]:
@@ -117,6 +153,9 @@ def _jobs(cell: Cell, source: Source, where: tuple[str, int | None, bool], asked
             size=size,
             public=public,
             stand_in=stand_in,
+            official=asked.official,
+            changes=asked.settings,
+            pictures=asked.pictures,
         )
 
 
@@ -144,7 +183,7 @@ class Rows:
         row = self._row(job)
         return [] if row is None else [job.seed] if "refused" in row else list(row["seeds"])
 
-    def add(self, job: Job, found: dict[str, float] | str) -> None:
+    def add(self, job: Job, found: Found) -> None:
         """Another seed of a row, written before anything else happens."""
         row = self._row(job)
         if row is None:

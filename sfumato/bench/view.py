@@ -114,6 +114,7 @@ def cell_of(table: Table, cell: Cell, matches: Sequence[Match], given: Mapping[s
         "column": cell.column,
         "data": cell.data,
         "epsilon": cell.epsilon,
+        "metric": cell.metric,
         "printed": cell.printed,
         "spread": cell.spread,
         "state": state,

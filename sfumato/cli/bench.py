@@ -37,7 +37,14 @@ Data = Annotated[
     typer.Option(metavar="NAME:PATH", help="Where a set lies; may be repeated.", show_default=False),
 ]
 Count = Annotated[int, typer.Option(metavar="N", help="Synthetic images that a classifier learns from.")]
+Official = Annotated[
+    bool, typer.Option("--official", help="Also the evaluation of DataLens' code: best of 600 test epochs.")
+]
 Again = Annotated[bool, typer.Option("--again", help="Make cells anew that have a result in the package.")]
+Jobs = Annotated[int, typer.Option(metavar="N", help="Runs at a time, each in a process of its own.")]
+Pictures = Annotated[
+    str | None, typer.Option(metavar="DIR", help="Keep a grid of images of each first seed.", show_default=False)
+]
 Results = Annotated[str, typer.Option(metavar="DIR", help="Your own results, shown over those of the package.")]
 Out = Annotated[str | None, typer.Option(metavar="FILE", help="Draw a figure into this file.", show_default=False)]
 
@@ -50,26 +57,43 @@ def bench(
     device: Device = "auto",
     data: Data = None,
     count: Count = 60_000,
+    official: Official = False,
     again: Again = False,
+    settings: options.Settings = None,
+    jobs: Jobs = 1,
+    pictures: Pictures = None,
     results: Results = "bench-results",
     out: Out = None,
     json: options.Json = False,
 ) -> Answer:
     """List the tables and figures of the papers; show one with what was measured here, run what is missing, draw it."""
-    from sfumato.bench import view
     from sfumato.bench.run import Asked, sets
+    from sfumato.bench.view import overviews, shown
 
     folder = Path(results)
     if name is None:
         if run or out:
             raise InputError("Expected the name of a table or figure; `sfumato bench` lists them.")
-        entries = view.overviews(folder)
+        entries = overviews(folder)
         return Answer(entries, lambda console: _list(console, entries), json)
-    asked = Asked(folder, sets(data or []), only or [], seeds, device, count, run, again)
+    asked = Asked(
+        folder,
+        sets(data or []),
+        only or [],
+        seeds,
+        device,
+        count,
+        official,
+        options.settings(settings),
+        jobs,
+        None if pictures is None else Path(pictures),
+        run,
+        again,
+    )
     if run:
         _run(name, asked, json)
-    shown = view.shown(name, asked, None if out is None else Path(out))
-    return Answer(shown, lambda console: _show(console, shown), json)
+    value = shown(name, asked, None if out is None else Path(out))
+    return Answer(value, lambda console: _show(console, value), json)
 
 
 def _run(name: str, asked: Asked, as_json: bool) -> None:

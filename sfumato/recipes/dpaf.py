@@ -3,8 +3,7 @@
 All are for sound DPAF: the accuracies that go with them were published for the printed procedure, whose guarantee does
 not hold. The paper says nothing of epochs, learning rates, widths and the number of aggregated maps. Cells are those of
 CelebA-Gender at epsilon 1, of CelebA-Hair in tables II and XVI, and of the budgets in tables II, III and XIV; another
-budget is `--epsilon`. Table XVII is the canonical recipe under attack (`evaluate/attacks/recipes.py`,
-`python -m benchmarks.dpaf --part XVII`).
+budget is `--epsilon`. Table XVII is DPAF under attack (`sfumato bench dpaf-table-17`).
 """
 
 from __future__ import annotations

@@ -68,3 +68,11 @@ def test_topagg_keeps_as_many_values_as_its_footnote_says():
     )
     share = RECIPES["dpaf-tableXII-topagg"].settings["keep"]
     assert float(source.settings["keep"]) / share == pytest.approx(3000.5 / 200.5, rel=1e-4)
+
+
+def test_an_ablation_on_fairface_changes_the_recipe_that_works_there():
+    chosen = RECIPES["dpaf-paper-fairface-1"].settings
+    (source,) = next(c.sources for c in dpaf.ablation("IX") if c.column == "mu 20" and c.data == dpaf.GENDER)
+    assert source.on_stand_in["width"] == str(chosen["width"]) and "mu" not in source.on_stand_in
+    (layout,) = next(c.sources for c in dpaf.ablation("VIII") if c.column == "C1-C3-C1" and c.data == dpaf.GENDER)
+    assert "layout" not in layout.on_stand_in and layout.on_stand_in["epochs"] == str(chosen["epochs"])

@@ -10,6 +10,7 @@ from sfumato.bench.measure import Job, carry_out, summary
 from sfumato.bench.table import Cell, Source
 from sfumato.errors import InputError
 from sfumato.evaluate import reference, stacked
+from sfumato.evaluate.official import OfficialSchedule
 from tests.data.test_idx import idx, write
 
 TINY = {"features": "20", "steps": "2", "width": "8"}
@@ -29,6 +30,7 @@ def data(folder, monkeypatch):
     return f"mnist:{folder}"
 
 
+official_schedule = OfficialSchedule(epochs=2, batch=8)
 reference_training = reference.Training(steps=2, batch=4, latent=4, width=4)
 
 
@@ -36,9 +38,22 @@ def cell(metric: str = "accuracy", epsilon: float | None = 5.0) -> Cell:
     return Cell(row="", column="", printed=None, data="mnist", epsilon=epsilon, metric=metric)
 
 
-def test_a_method_is_released_and_judged(data):
-    found = carry_out(Job(cell(), Source(method="dp-merf", settings=TINY), data, count=30, device="cpu"))
+def test_a_method_is_released_and_judged(data, tmp_path):
+    source = Source(method="dp-merf", settings=TINY)
+    found = carry_out(Job(cell(), source, data, count=30, device="cpu", pictures=tmp_path / "new"))
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["dp-merf-mnist-5.png"]
     assert 0 <= found["fixed"] <= found["paper"] <= 1 and found["synthesis_s"] > 0
+
+
+def test_the_official_evaluation_looks_at_more_images_and_every_epoch(data, monkeypatch):
+    from sfumato.evaluate import official
+
+    monkeypatch.setattr(official, "IMAGES", 40)
+    monkeypatch.setattr(official, "OfficialSchedule", lambda: official_schedule)
+    source = Source(method="dp-merf", settings=TINY)
+    found = carry_out(Job(cell(), source, data, count=20, device="cpu", official=True))
+    assert 0 <= found["official_last"] <= found["official"] <= 1 and "fixed" in found
+    assert measure.drawn(20, official=True) == 40 and measure.drawn(20, official=False) == 20
 
 
 def test_a_recipe_is_changed_by_its_settings(data):

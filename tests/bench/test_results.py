@@ -85,6 +85,18 @@ def test_no_budget_is_an_infinite_one(tmp_path):
     assert matched(cell, results)
 
 
+def test_rows_of_single_seeds_are_gathered_and_rungs_of_dpaf_s_game_are_recipes(tmp_path):
+    rows = [
+        {"data": "fairface", "row": rung, "epsilon": 10.0, "seed": seed, "held": held, "fixed": 0.5 + 0.1 * seed}
+        | ({"stamp": "not private"} if rung != "sound" else {})
+        for rung, held in (("sound", 0), ("printed", 0), ("sound", 5000))
+        for seed in (0, 1)
+    ]
+    sound, printed, trial = load(written(tmp_path, rows))
+    assert sound.recipe == printed.recipe == "dpaf-paper-fairface-10" and not trial.recipe
+    assert printed.as_printed and not sound.as_printed and sound.values["fixed"]["values"] == [0.5, 0.6]
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "[1]", "{", '{"results": [1]}', '{"results": [{"fixed": {"mean": "x"}}]}', '{"results": [{"epsilon": "a"}]}'],

@@ -79,6 +79,16 @@ def test_sets_that_few_have_are_run_where_they_are_given_or_stood_in_for(tmp_pat
     assert [j.data for j in work.jobs] == ["celeba-gender:/c", "celeba-hair:/h"]
 
 
+def test_the_printed_procedure_is_run_beside_the_sound_one(tmp_path):
+    from sfumato.bench import find
+
+    for data, name in (("fairface", "dpaf-paper-fairface-10"), ("celeba-gender", "dpaf-paper-faces-10")):
+        asked = Asked(tmp_path, sets([f"{data}:/f"]), ["celeba-gender-10", "dpaf-paper"])
+        work = Work()
+        make_missing(find("dpaf-table-2"), asked, work)
+        assert [job.source.name for job in work.jobs] == [name, f"{name} as printed"]
+
+
 def test_a_refusal_is_a_result(tmp_path):
     work = Work(refuse=True)
     assert make_missing(TABLE, Asked(tmp_path, seeds=2), work) == 2
@@ -98,7 +108,24 @@ def test_progress_tells_the_cell_and_the_remaining_time(tmp_path):
     recorder = Recorder()
     make_missing(TABLE, Asked(tmp_path, seeds=2, progress=recorder), Work())
     assert recorder.lines[0] == ("start", "tiny-table", 2)
-    assert "seed 0" in recorder.lines[1][2] and recorder.lines[2][2].endswith("s left")
+    assert recorder.lines[1][2].endswith("seed 0") and recorder.lines[2][2].endswith("0 s left")
+    assert recorder.lines[-1][1] == 2
+
+
+def numbers(job) -> dict[str, float]:
+    return {"fixed": 0.1 * job.seed}
+
+
+def test_several_runs_at_a_time_are_written_alike(tmp_path):
+    assert make_missing(TABLE, Asked(tmp_path, seeds=3, jobs=2), numbers) == 3
+    (match,) = matched(CELLS[0], read(tmp_path))
+    assert sorted(match.result.values["fixed"]["values"]) == pytest.approx([0.0, 0.1, 0.2])
+
+
+def test_changes_to_all_recipes_are_told_by_every_number(tmp_path):
+    make_missing(TABLE, Asked(tmp_path, settings={"teachers": "40"}), Work())
+    (match,) = matched(CELLS[0], read(tmp_path))
+    assert match.changes == {"teachers": "40"} and not match.exact
 
 
 def test_a_shipped_result_is_enough_unless_asked_for_again(tmp_path):

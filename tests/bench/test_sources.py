@@ -16,6 +16,6 @@ def test_a_recipe_that_is_not_here_keeps_its_name():
 
 
 def test_dp_gan_is_xie_s_and_private_gans_are_bie_s():
-    assert for_column("DP-GAN", "mnist", 10.0)[0].recipe in ("dpgan-paper-mnist-10", "dpgan-xie-mnist-10")
+    assert "-xie-" in for_column("DP-GAN", "mnist", 10.0)[0].recipe
     assert for_column("Private-GANs", "celeba-gender", 10.0)[0].recipe.startswith("dpgan-code-")
     assert for_column("DataLens", "mnist", 1.0)[0].recipe == "datalens-paper-mnist-1"

@@ -19,6 +19,7 @@ from sfumato.errors import AuditFailed, InputError, Interrupted, OverBudget
 
 CLI = Path(ending.__file__).parent
 ALLOWED = {"sfumato.api", "sfumato.flow.request", "sfumato.errors", "sfumato.run.progress", "sfumato.__version__"}
+ALLOWED |= {"sfumato.bench.run", "sfumato.bench.view"}  # which stand above the api
 DESCRIBED = ("--records", "6000", "--shape", "1x28x28", "--classes", "10")
 FLAGS = (
     "method",
