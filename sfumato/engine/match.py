@@ -33,8 +33,11 @@ def warm_cosine(step: int, steps: int) -> float:
 
 def unit(features: Tensor, target: Tensor) -> Tensor:
     """Squared distance of mean features of norm 1 to their targets, less a constant."""
-    batch = features.shape[1]
-    mean = features.mean(1)
+    return unit_means(features.mean(1), target, features.shape[1])
+
+
+def unit_means(mean: Tensor, target: Tensor, batch: int) -> Tensor:
+    """The same from means over `batch` images, for those who have them without each image's features."""
     # Features have norm 1, so the pairs of an image with itself are a constant: dropping them is this factor.
     own = mean.square().sum(1) * batch / (batch - 1)
     return (own - 2 * (mean * target).sum(1)).mean()

@@ -22,9 +22,11 @@ ADAM = {"learning_rate": 2e-4, "critic_learning_rate": 2e-4}
 # Name: epsilon, expected batch, critic steps, critic steps a move, least accuracy, accuracy as in the README.
 CONFIGURATIONS = {
     "mnist-10": (10.0, 128, 450_000, 50, 0.0, 0.930),
+    "mnist-10-adaptive": (10.0, 512, 174_000, 1, 0.6, 0.944),
     "mnist-1": (1.0, 128, 325_000, 200, 0.0, None),
     "mnist-1-adaptive": (1.0, 512, 165_000, 1, 0.7, None),
     "fashion-mnist-10": (10.0, 128, 450_000, 100, 0.0, None),
+    "fashion-mnist-1": (1.0, 128, 325_000, 200, 0.0, None),
     "fashion-mnist-10-adaptive": (10.0, 512, 174_000, 1, 0.6, None),
     "fashion-mnist-1-adaptive": (1.0, 512, 165_000, 1, 0.7, None),
 }

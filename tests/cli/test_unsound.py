@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from sfumato.methods.gan.dpaf.printed import STAMP
+from sfumato.methods.gan.dpaf.printed import NOISELESS, STAMP
 from sfumato.release.files import gate
 from sfumato.release.files.reading import MARK
 from tests.cli.test_cli import call
@@ -77,6 +77,17 @@ def test_a_person_reads_it_too(tmp_path):
         "synthesize", "digits", *METHOD, *SMALL, "--set", "split=33%,34%,33%", "--out", str(tmp_path / "a")
     )
     assert status == 0 and STAMP in out and "does not hold" in out
+
+
+def test_ingredients_are_left_out_here_alone_and_the_stamp_says_so(tmp_path):
+    place, without = tmp_path / "a", ["--set", "without=noise,clipping"]
+    status, out, err = call("synthesize", "digits", *METHOD, *SMALL, *without, "--out", str(place))
+    assert status == 0 and NOISELESS in out and "noise,clipping" in out, err
+    facts = json.loads((place / MARK).read_text())
+    assert facts["stamp"] == NOISELESS and facts["claim"] is None and facts["asked"] is None
+    assert "cannot become one" in refused("verify", str(place))
+    said = refused("synthesize", "digits", "--method", "dpaf", *SMALL, *without, "--out", str(tmp_path / "b"))
+    assert "without" in said and not (tmp_path / "b").exists()
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torch import Tensor
+
 from sfumato.data.public import PublicImages
-from sfumato.engine.match import match
+from sfumato.engine.match import match, unit_means
 from sfumato.methods.embedding.mean_embedding import (
     EMBEDDING,
     MeanEmbedding,
@@ -75,4 +77,17 @@ class DPNTK(MeanEmbedding):
         S = run.once(EMBEDDING, lambda: barrier.release(EMBEDDING, query))  # the barrier
         target = means(self.labels, S, barrier, run)
         G = generator(self, barrier, run)
-        return match(G, target, phi, run, steps=self.steps, batch=self.batch, learning_rate=self.learning_rate)
+
+        def apart(images: Tensor, target: Tensor) -> Tensor:
+            return unit_means(phi.mean(images), target, self.batch)
+
+        return match(
+            G,
+            target,
+            lambda images: images.flatten(1),
+            run,
+            steps=self.steps,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            distance=apart,
+        )

@@ -30,6 +30,12 @@ def test_many_features_for_few_data_are_warned_of():
     assert DPHP(order=2, groups=0).plan(MNIST, Budget(1.0)).warnings == ()
 
 
+def test_a_small_order_of_the_product_kernel_makes_room_for_a_large_one_of_the_sum():
+    assert DPHP(order=100, product_order=20, groups=100).plan(MNIST, Budget(1.0)).warnings == ()
+    with pytest.raises(ValueError, match="Expected groups"):
+        DPHP(order=100, groups=100)
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -39,6 +45,8 @@ def test_many_features_for_few_data_are_warned_of():
         {"groups": -1},
         {"product": 0.0},
         {"order": 99, "members": 9},
+        {"product_order": 99, "members": 9},
+        {"product_order": -1},
         {"members": 0},
         {"steps": 0},
     ],
@@ -48,6 +56,6 @@ def test_settings_must_make_sense(bad):
         DPHP(**bad)
 
 
-@pytest.mark.parametrize("groups", [0, 8])
-def test_it_learns_what_is_easy(groups):
-    assert learned_apart(DPHP(groups=groups, steps=60, batch=8, latent=4, width=8), bright_and_dark()) > 60
+@pytest.mark.parametrize("more", [{"groups": 0}, {"groups": 8}, {"groups": 8, "order": 9, "product_order": 3}])
+def test_it_learns_what_is_easy(more):
+    assert learned_apart(DPHP(steps=60, batch=8, latent=4, width=8, **more), bright_and_dark()) > 60

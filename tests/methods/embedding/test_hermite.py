@@ -53,6 +53,15 @@ def test_features_are_the_two_kernels_side_by_side(members):
         assert np.allclose(row[36 * 4 :], 2 * np.array(outer) / 2)  # weight 2, over the root of four groups
 
 
+def test_the_product_kernel_may_have_an_order_of_its_own():
+    images = torch.rand(3, 1, 6, 6, dtype=torch.float64)
+    both, own = features(order=3)(images), features(order=9, product_order=3)
+    found = own(images)
+    assert found.shape == (3, size(36, 9, 4, 2, 3)) == (3, own.size) and own.size == 36 * 10 + 4 * 16
+    assert torch.allclose(found[:, 36 * 10 :], both[:, 36 * 4 :])
+    assert torch.allclose(found[:, : 36 * 10], features(order=9, groups=0)(images))
+
+
 @pytest.mark.parametrize("order", [0, 1, 40])
 def test_no_image_is_longer_than_its_blocks_allow(order):
     phi = features(order=max(order, 1), members=1)

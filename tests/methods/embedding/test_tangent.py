@@ -35,3 +35,13 @@ def test_images_can_be_learned_through_it():
     image = torch.rand(1, 1, 4, 4, requires_grad=True)
     phi()(image)[0, 5].backward()
     assert image.grad.abs().sum() > 0
+
+
+def test_means_are_those_of_the_rows_and_lead_to_the_same_slope():
+    images = torch.rand(3, 5, 16, dtype=torch.float64, requires_grad=True)
+    rows = phi()(images.view(15, 1, 4, 4)).view(3, 5, -1).mean(1)
+    found = phi().mean(images)
+    assert torch.allclose(found, rows, atol=1e-12)
+    weights = torch.randn(found.shape, dtype=torch.float64)
+    slopes = [torch.autograd.grad((means * weights).sum(), images, retain_graph=True)[0] for means in (rows, found)]
+    assert torch.allclose(*slopes, atol=1e-12)

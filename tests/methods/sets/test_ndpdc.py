@@ -85,8 +85,11 @@ def test_a_class_without_records_is_left_alone():
     assert torch.equal(points.images[2], still.images[2]) and not torch.equal(points.images[0], still.images[0])
 
 
-def test_its_images_show_the_stripes_when_there_is_little_noise():
-    method = NDPDC(each=2, steps=60, batch=60, width=16, depth=1, learning_rate=0.05)
+@pytest.mark.parametrize(
+    "descent", [{"steps": 60, "learning_rate": 0.05}, {"steps": 200, "learning_rate": 1.0, "optimiser": "sgd"}]
+)
+def test_its_images_show_the_stripes_when_there_is_little_noise(descent):
+    method = NDPDC(each=2, batch=60, width=16, depth=1, **descent)
     plan = method.plan(SPEC, Budget(2.0))
     quiet = replace(plan.crossings["features"], mechanism=Gaussian(1e-4))
     points, *_ = learn(method, load(striped()), plan=replace(plan, crossings={"features": quiet}))

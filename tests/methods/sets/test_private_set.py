@@ -86,8 +86,10 @@ def test_a_private_label_histogram_takes_its_part():
     assert plan.epsilon() <= 1 and plan.facts["noise"] > alone.facts["noise"]
 
 
-def test_its_images_show_the_stripes_when_there_is_little_noise():
-    method = PrivateSet(each=1, rounds=12, outer=5, batches=2, inner=5, batch=60, width=8, depth=1, learning_rate=0.1)
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_its_images_show_the_stripes_when_there_is_little_noise(optimiser):
+    size = {"each": 1, "rounds": 12, "outer": 5, "batches": 2, "inner": 5, "batch": 60, "width": 8, "depth": 1}
+    method = PrivateSet(**size, learning_rate=0.1, optimiser=optimiser)
     plan = method.plan(SPEC, Budget(2.0))
     assert plan.warnings and "without amplification" in plan.warnings[-1]
     quiet = replace(plan.crossings["gradient"], mechanism=Gaussian(1e-4))

@@ -82,27 +82,38 @@ def test_rows_are_shortened_to_the_norm():
     assert torch.allclose(synthetic_set.shortened(rows, 1.0), torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]))
 
 
-def test_refining_descends_and_stays_within_range():
+@pytest.mark.parametrize("optimiser", synthetic_set.OPTIMISERS)
+def test_refining_descends_and_stays_within_range(optimiser):
     made = points()
     target = torch.rand(made.images.shape, generator=random(5)) * 1.5 - 0.25
-    pixels = synthetic_set.PixelDescent(made, learning_rate=0.05, total=80)
+    pixels = synthetic_set.PixelDescent(made, 0.05, 80, optimiser)
     for t in range(80):
         pixels.step((made.images - target).square().sum(), t)
     assert 0 <= made.images.min() <= made.images.max() <= 1
     assert (made.images - target.clamp(0, 1)).abs().max() < 0.05
 
 
-def test_a_descent_goes_on_from_its_checkpoint():
+def test_plain_descent_has_momentum_and_a_rate_that_stays():
+    made = points()
+    start = made.images.detach().clone()
+    pixels = synthetic_set.PixelDescent(made, 0.01, 2, "sgd")
+    for t in range(2):
+        pixels.step(made.images.sum(), t)
+    assert torch.allclose(made.images, (start - 0.01 * (1 + 1.5)).clamp(0, 1), atol=1e-6)
+
+
+@pytest.mark.parametrize("optimiser", synthetic_set.OPTIMISERS)
+def test_a_descent_goes_on_from_its_checkpoint(optimiser):
     def descend(made, pixels, steps):
         for t in steps:
             pixels.step(made.images.square().sum(), t)
 
     whole = points()
-    descend(whole, synthetic_set.PixelDescent(whole, 0.05, 6), range(6))
+    descend(whole, synthetic_set.PixelDescent(whole, 0.05, 6, optimiser), range(6))
     half = points()
-    first = synthetic_set.PixelDescent(half, 0.05, 6)
+    first = synthetic_set.PixelDescent(half, 0.05, 6, optimiser)
     descend(half, first, range(3))
-    second = synthetic_set.PixelDescent(half, 0.05, 6)
+    second = synthetic_set.PixelDescent(half, 0.05, 6, optimiser)
     second.load_state_dict(first.state_dict())
     descend(half, second, range(3, 6))
     assert torch.equal(whole.images, half.images)

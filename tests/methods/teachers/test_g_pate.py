@@ -84,7 +84,14 @@ def test_settings_must_make_sense(bad):
 
 
 @pytest.mark.parametrize(
-    "switch", [{"confident": False}, {"answer": "mean"}, {"ema_decay": 0.9}, {"loss": "logistic", "critic_norm": True}]
+    "switch",
+    [
+        {"confident": False},
+        {"answer": "mean"},
+        {"ema_decay": 0.9},
+        {"loss": "logistic", "critic_norm": True},
+        {"unit": False, "clip": 3e-4, "latent_distribution": "uniform"},
+    ],
 )
 def test_every_switch_works(switch):
     net, images, run, _ = learn(GPATE(**TINY | switch), load(arrays()))

@@ -131,6 +131,7 @@ def test_settings_must_make_sense(bad):
         {"share": 1.0},
         {"blur": 1.0},
         {"sigma": 30.0},
+        {"every": 3},
         {"loss": "logistic", "critic_norm": True, "precision": "bfloat16"},
     ],
 )
@@ -138,6 +139,13 @@ def test_every_switch_works(switch):
     net, images, run, _ = learn(GSWGAN(**TINY | switch), load(arrays()))
     assert run.odometer.complete and images.pixels.shape == (12, 1, 8, 8)
     assert all(torch.isfinite(p).all() for p in net.state_dict().values())
+
+
+def test_critics_are_trained_at_public_times(monkeypatch):
+    taught = []
+    monkeypatch.setattr(GSWGAN, "teach", lambda self, *given, first: taught.append(first))
+    learn(GSWGAN(**TINY | {"steps": 7, "every": 3}), load(arrays()))
+    assert taught == [True, False, False]  # before steps 0, 3 and 6
 
 
 def two_halves():

@@ -35,8 +35,18 @@ def test_over_many_matrices_a_direction_comes_back():
     assert torch.nn.functional.cosine_similarity(found, truth[0]) > 0.98
 
 
-def test_no_teacher_moves_the_counts_by_more_than_is_charged():
-    votes, random = Binned(6, 4, 1.0), torch.Generator().manual_seed(1)
+def test_without_unit_length_bins_are_those_of_the_gradient_itself():
+    votes, matrix = Binned(1, 4, 1e-4, unit=False), torch.tensor([[1.0], [0.0]])
+    rows = torch.tensor([[[-9e-5, 7.0], [2e-5, 0.0], [6e-5, 0.0], [9.0, 0.0], [0.0, 0.0]]])
+    assert votes.chosen(rows, matrix).flatten().tolist() == [0, 2, 3, 3, -1]
+    assert torch.allclose(
+        votes.decode(torch.tensor([[3]]), torch.tensor([[True]]), matrix), torch.tensor([[7.5e-5, 0]])
+    )
+
+
+@pytest.mark.parametrize("unit", [True, False])
+def test_no_teacher_moves_the_counts_by_more_than_is_charged(unit):
+    votes, random = Binned(6, 4, 1.0, unit), torch.Generator().manual_seed(1)
     matrix = votes.matrix(9, random)
     wild = torch.cat(
         [

@@ -64,6 +64,21 @@ def test_a_sparse_heavy_vector_is_recovered():
     assert torch.equal(found != 0, wanted != 0) and (found - wanted).abs().max() < 5
 
 
+def test_buckets_without_a_pixel_are_left_out():
+    sketch, row = Sketch(TopKSigns(5)), torch.randint(-3, 4, (1, D), generator=seeded())
+    (rows, columns), (buckets, _) = sketch.shape(D), hashes(0, 20, 10_000, D)
+    assert rows == 20 and columns == buckets.max() + 1 <= D  # not 10,000
+    assert [sorted(set(r)) for r in buckets.tolist()] == [list(range(max(r) + 1)) for r in buckets.tolist()]
+    assert (sketch.decode(sketch.fold(None, row, D), D) - row).abs().max() == 0  # hardly two pixels in one bucket
+
+
+def test_an_even_number_of_rows_has_its_median_in_between():
+    sketch = Sketch(TopKSigns(5), rows=4, columns=1)
+    _, signs = hashes(0, 4, 1, 1)
+    tables = torch.tensor([1.0, 9.0, 3.0, 5.0]).view(1, 4, 1) * signs.view(1, 4, 1)
+    assert sketch.decode(tables, 1).item() == 4.0
+
+
 def test_colliding_votes_are_cut_to_the_bound():
     """All of one teacher's votes in one bucket: sqrt(rows) k, which the ball does not allow."""
     sketch = Sketch(TopKSigns(20, stochastic=False), 1, 1)

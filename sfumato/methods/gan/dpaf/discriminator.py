@@ -160,12 +160,14 @@ class Discriminator(nn.Module):
         """(K, 1, 1, 1): how many of `count` images each aggregate should have; one at least, where a class is rare."""
         return like.new_tensor(self.shares).mul(count).clamp(min=1)[:, None, None, None]
 
-    def means(self, images: Tensor, labels: Tensor) -> Tensor:
-        """(K, m, h, w): aggregates of public images, each over their number."""
+    def means(self, images: Tensor, labels: Tensor, there: Tensor | None = None, count: int = 0) -> Tensor:
+        """(K, m, h, w): aggregates of public images over their number, or of those that are `there` over `count`."""
         features = self.features(images, labels)
+        if there is not None:
+            features = features * there.to(features)[:, None, None, None]
         sums = features.new_zeros(len(self.shares), *features.shape[1:])
         place = labels if self.by_class else torch.zeros_like(labels)
-        return sums.index_add(0, place, features) / self.sizes(sums, len(labels))
+        return sums.index_add(0, place, features) / self.sizes(sums, count or len(labels))
 
     def judge(self, aggregates: Tensor) -> Tensor:
         """(R, K, m, h, w) -> (R, K) scores."""

@@ -129,6 +129,7 @@ class DPAF(Method):
     signs: bool = setting(False, "of the kept coordinates the signs alone")
     classwise: bool = setting(False, "an aggregate for each class, at no further cost")
     replay: int = count(1, "latest aggregates that conv3* and FC* learn from")
+    thin: bool = setting(False, "fakes take part in their sum by chance, as records do: batch of them are expected")
     together: bool = setting(False, "the generator is judged by sums of its images")
     moves: int = count(1, "steps of generator, conv3* and FC* after each aggregate")
     matching: float = setting(
@@ -163,6 +164,8 @@ class DPAF(Method):
     def contradictions(self) -> Iterator[str]:
         if self.layout and not Layout.parse(self.layout).conv1 and self.conv1 != "random":
             yield f"Expected conv1=random for a layout without conv1, found conv1={self.conv1}."
+        if self.thin and self.fakes < self.batch:
+            yield f"Expected fakes of at least batch={self.batch} for thin, found fakes={self.fakes}."
         if self.public_generator and not self.public_steps:
             yield "Expected public_steps above 0 for public_generator, found public_steps=0."
 
@@ -389,9 +392,12 @@ class DPAFStep:
     @torch.no_grad()
     def _noisy_means(self, aggregates: Tensor, fakes: Labelled, run: Run, n: int) -> Tensor:
         """Aggregates of the fakes with the noise that those of records have: it should not tell them apart."""
+        random = run.generator("noise of fakes", n, fakes[1].device)
+        # A Poisson sample has other numbers of each class every time; fakes in fixed numbers would be known by that.
+        chance = torch.rand(len(fakes[1]), generator=random, device=random.device) if self.method.thin else None
+        there = None if chance is None else chance < self.config.batch / len(fakes[1])
         with repeatable():
-            means = self.critic.means(*fakes)
-        random = run.generator("noise of fakes", n, means.device)
+            means = self.critic.means(*fakes, there, 0 if there is None else self.config.batch)
         drawn = torch.randn(aggregates.shape, generator=random, device=means.device)
         return means + drawn * self.noise / self.critic.sizes(means, self.config.batch)
 

@@ -118,6 +118,25 @@ def test_labels_reach_the_features_and_the_judge():
     assert FirstLayersClassifier(net.conv1, 4, CLASSES)(images).shape == (12, CLASSES)
 
 
+def told(embedding, seed):
+    """How far the class moves the normalised features of an image, as a part of their length."""
+    torch.manual_seed(seed)
+    net = Lower((1, 28, 28), 10, Layout(1, 2, 1), 16, 32, embedding=embedding)
+    images = torch.rand(12, 1, 28, 28)
+    one, two = (normalised(net(images, torch.full((12,), c))) for c in (0, 1))
+    return float(((one - two).norm() / one.norm()).detach())
+
+
+def test_patterns_of_labels_outlast_the_normalisation_and_planes_hardly_do():
+    planes, patterns = (np.mean([told(way, seed) for seed in range(4)]) for way in (False, True))
+    assert patterns > 1.5 * planes
+    net = Lower(SHAPE, CLASSES, Layout(1, 1, 0), 4, 6, embedding=True)
+    maps = torch.zeros(2, 4, 4, 4)
+    assert not net._named(torch.tensor([-1, -1]), maps).any()  # nobody's label
+    assert torch.equal(net._named(torch.tensor([2, 0]), maps), net.patterns[[2, 0]])
+    assert "patterns" in net.state_dict() and "patterns" not in lower().state_dict()
+
+
 @pytest.mark.parametrize(
     ("text", "found"), [("C2-C2-C1", (2, 2, 1)), ("C3-C1-x", (3, 1, 0)), ("C2-C2-×", (2, 2, 0)), ("x-C4-C1", (0, 4, 1))]
 )
