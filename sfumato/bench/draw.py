@@ -236,9 +236,9 @@ def samples(asked: Asked, out: Path) -> None:
         raise InputError(f"Expected --out FILE.png for a grid of images, found '{out.name}'.")
     found = []
     for data, epsilon in SAMPLED:
-        if data == "mnist" and data not in asked.given:
+        if data not in ("fashion-mnist", *asked.given):
             continue
-        method = method_of(Source(f"datalens-code-{data}-{epsilon:g}"), {})
+        method = method_of(Source(f"datalens-code-{data}-{epsilon:g}"), asked.settings)
         images = release(method, asked.given.get(data, data), Budget(epsilon), seed=0, count=200, device=asked.device)
         found.append(grid(images, scale=1))
     out.write_bytes(png(beside(found)))
