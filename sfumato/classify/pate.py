@@ -74,7 +74,7 @@ class PATE(NetworkTraining):
     aggregation: str = setting("gnmax", "Gaussian noise on the counts; lnmax: Laplace", choices=AGGREGATIONS)
     batch: int = count(100, "public images asked about at once; each is a query")
     teacher: str = setting("scattering", "fixed features of the teachers, which are linear in them", choices=FEATURES)
-    updates: int = count(60, "steps of SGD of each teacher, before the first query")
+    updates: int = count(30, "steps of SGD of each teacher, before the first query")
     teacher_batch: int = count(32, "records of a teacher's part in each of its steps")
     teacher_learning_rate: float = setting(0.01, "of SGD with momentum for the teachers", above=0, high=1e3)
     student_steps: int = count(200, "of Adam for the student")
