@@ -133,11 +133,14 @@ class PATE(NetworkTraining):
 
     def public_facts(self, network: Network, public: PublicImages | None, seed: int) -> dict[str, Any]:
         """Of the images that were asked about, and of public networks."""
-        named = super().public_facts(network, public, seed)
-        asked = public.provenance if public else provenance(self.queries, seed)
+        words = [public.provenance if public else provenance(self.queries, seed)]
+        if named := super().public_facts(network, public, seed):
+            words.append(str(named["provenance"]))
+        if self.teacher == "features":
+            words.append(f"teachers see features of the public network {self.features}, declared public")
         return {
             "name": "public images" if public else NAME,
-            "provenance": f"{asked}; {named['provenance']}" if named else asked,
+            "provenance": "; ".join(words),
             "records": len(public.images) if public else self.queries,
         }
 

@@ -251,6 +251,12 @@ def test_without_public_images_they_are_made_up_and_the_statement_says_so(tmp_pa
     assert verify(tmp_path / "out").ok
 
 
+def test_a_public_network_of_the_teachers_is_told():
+    method = PATE(**TINY | {"teacher": "features"})
+    told = method.public_facts(method.build(SPEC), None, 0)["provenance"]
+    assert "made up from seed 0" in told and "features of the public network efficientnet-lite0" in told
+
+
 def test_a_stopped_run_is_resumed_and_paid_once(tmp_path):
     class Stop(Silent):
         def advance(self, done, note=""):
