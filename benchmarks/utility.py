@@ -31,7 +31,8 @@ import torch
 
 from sfumato import Budget, Method
 from sfumato.api import make_method
-from sfumato.bench.measure import COUNT, accuracies, drawn, release, summary
+from sfumato.bench.judge import COUNT, accuracies, drawn
+from sfumato.bench.measure import release, summary
 from sfumato.bench.pictures import draw
 from sfumato.recipes import find
 

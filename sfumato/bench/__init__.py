@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from sfumato.bench import datalens, dpaf, survey
+from sfumato.bench import budgets, datalens, dpaf, survey
 from sfumato.bench.table import Figure, Listing, Table
 from sfumato.errors import InputError
 
@@ -17,6 +17,7 @@ Entry = Table | Listing | Figure
 ENTRIES: dict[str, Entry] = {
     entry.id: entry for paper in (datalens, dpaf, survey) for entry in (*paper.TABLES, *paper.FIGURES)
 }
+ENTRIES |= {entry.id: entry for entry in budgets.TABLES}
 
 
 def find(name: str) -> Entry:

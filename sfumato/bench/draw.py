@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.bench import datalens
+from sfumato.bench.datalens_trained import table_8
 from sfumato.bench.results import Result, matched
 from sfumato.bench.run import Asked
 from sfumato.bench.table import Figure, where
@@ -148,7 +148,7 @@ def convergence_bound() -> Canvas:
 def privacy_accuracy(results: Sequence[Result]) -> Canvas:
     """Figure 3: accuracy against epsilon, printed and ours, of tables 8a and 8b."""
     canvas, panels = _canvas(2)
-    cells = datalens.table_8()
+    cells = table_8()
     for axes, data in zip(panels, ("mnist", "cifar10"), strict=True):
         for column, tone in zip(("k 0.7", "k 0.8", "GM-DP"), TONES, strict=False):
             mine = [c for c in cells if c.data == data and c.column == column and c.epsilon != math.inf]

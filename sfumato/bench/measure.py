@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.bench.judge import COUNT, accuracies, drawn, public_images, qualities
 from sfumato.bench.table import Cell, Source
 from sfumato.errors import InputError
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from sfumato.methods import Method
     from sfumato.types import Images
 
-COUNT = 60_000  # synthetic images that the classifier learns from
-NAMED = "a named public set"
 FEW = {"epochs": "40", "batch": "16", "mu": "4"}  # DPAF for the 64 or 128 records of table XVII
 
 
@@ -151,7 +149,7 @@ def printed(job: Job, method: Method) -> Images:
 
     if not isinstance(method, DPAF) or job.cell.epsilon is None:
         raise InputError(f"Expected DPAF with a budget to run as printed, found {job.source.name}.")
-    public = _public(job.data, "train", job.size)
+    public = public_images(job.data, "train", job.size)
     pixels = public.images.pixels
     spec = DataSpec(job.data.split(":")[0], len(pixels), pixels.shape[1:], public.images.classes, public=True)
     run = Run(device=job.device, seed=job.seed)
@@ -164,7 +162,7 @@ def without_privacy(job: Job) -> Images:
     from sfumato.run.run import pick_device
     from sfumato.types import Images
 
-    real = _public(job.data, "train", job.size).images
+    real = public_images(job.data, "train", job.size).images
     pixels, labels = reference(
         real.pixels,
         real.labels,
@@ -174,115 +172,6 @@ def without_privacy(job: Job) -> Images:
         device=pick_device(job.device),
     )
     return Images(pixels, labels, real.classes)
-
-
-@cache
-def _public(data: str, split: str, size: int | None) -> Any:
-    from sfumato.data import load_public
-
-    return load_public(data, NAMED, split=split, size=size)
-
-
-def drawn(count: int, official: bool) -> int:
-    """How many images a release needs: the official evaluation learns from 100,000."""
-    from sfumato.evaluate.official import IMAGES
-
-    return max(count, IMAGES) if official else count
-
-
-def accuracies(
-    images: Images,
-    data: str,
-    *,
-    seed: int,
-    device: str,
-    size: int | None = None,
-    count: int = COUNT,
-    official: bool = False,
-) -> dict[str, float]:
-    """The CNN of the papers on real test images: last step of the fixed schedule, best of eight test evaluations.
-
-    With `official` also the evaluation of DataLens' code: best of 600 test epochs, and the last of them.
-    """
-    from sfumato.evaluate import stacked
-    from sfumato.run.run import pick_device
-
-    test = _public(data, "test", size).images
-    device = pick_device(device)
-    start = time.perf_counter()
-    some = slice(None, None, max(1, len(images) // count))  # evenly, whatever the order of the classes
-    trained = stacked.train(
-        "cnn",
-        images.pixels[some][:count],
-        images.labels[some][:count],
-        test.pixels,
-        test.labels,
-        classes=len(images.classes),
-        seeds=[seed],
-        device=device,
-    )
-    found = {"fixed": float(trained.accuracies[0, -1]), "paper": float(trained.accuracies[0].max())}
-    found["classifier_s"] = time.perf_counter() - start
-    return found | (officially(images, test, seed, device) if official else {})
-
-
-def officially(images: Images, test: Images, seed: int, device: str) -> dict[str, float]:
-    """The official evaluation of DataLens."""
-    from sfumato.evaluate.official import official
-
-    epochs = official(
-        images.pixels,
-        images.labels,
-        test.pixels,
-        test.labels,
-        classes=len(images.classes),
-        seed=seed,
-        device=device,
-    )
-    return {"official": float(epochs.max()), "official_last": float(epochs[-1])}
-
-
-def qualities(images: Images, data: str, *, seed: int, device: str, size: int | None = None) -> dict[str, float]:
-    """Inception score by a CNN trained on the real set, and Frechet distances in the feature spaces that are here."""
-    from sfumato.evaluate.features import predicted
-    from sfumato.evaluate.fidelity import fidelity, inception_score
-    from sfumato.run.run import pick_device
-
-    device = pick_device(device)
-    test = _public(data, "test", size).images
-    found = {"inception-score": inception_score(predicted(_judge(data, size, device), images.pixels, device)).mean}
-    limit = min(len(test), len(images))
-    for space, name in (("inception", "fid"), ("efficientnet-lite0", "fid/efficientnet-lite0")):
-        try:
-            measures = fidelity(
-                test.pixels, None, images.pixels[:limit], None, features=(space,), seed=seed, limit=limit, device=device
-            )
-        except InputError:  # the weights of that network are not here
-            continue
-        found[name] = measures[f"fid/{space}"].mean
-    return found
-
-
-@cache
-def _judge(data: str, size: int | None, device: str) -> Any:
-    """The CNN trained on real images."""
-    from sfumato.evaluate import stacked
-    from sfumato.evaluate.networks import judge
-
-    real, test = (_public(data, split, size).images for split in ("train", "test"))
-    kept = stacked.train(
-        "cnn",
-        real.pixels,
-        real.labels,
-        test.pixels,
-        test.labels,
-        classes=len(real.classes),
-        seeds=[0],
-        device=device,
-        looks=1,
-    )
-    assert kept.network is not None
-    return judge(kept.network, "cnn", real.pixels.shape[1:], len(real.classes), 0, 1)
 
 
 def trained(job: Job) -> dict[str, float]:
@@ -299,7 +188,7 @@ def trained(job: Job) -> dict[str, float]:
     run = Run(device=job.device, seed=job.seed, microbatch=job.microbatch)
     release = train_classifier(Classifier(**recipe.settings), job.data, recipe.budget(), run)
     took = time.perf_counter() - start
-    test = _public(job.data, "test", None).images
+    test = public_images(job.data, "test", None).images
     return {"fixed": float((release.predict(test.pixels) == test.labels).mean()), "synthesis_s": took}
 
 
@@ -327,7 +216,7 @@ def attacked(job: Job) -> dict[str, float]:
     train = sgd(device=device)
     if job.cell.epsilon is not None:
         train = private(synthesize, make_method("dpaf", FEW), job.cell.epsilon)
-    images = _public(job.data, "train", job.size).images
+    images = public_images(job.data, "train", job.size).images
     start = time.perf_counter()
     found = dpaf_table_xvii({"row": train}, images, sizes=(size,), seeds=(job.seed,), device=device)["row"][size]
     return {"auc": found["auc"].mean, "synthesis_s": time.perf_counter() - start}

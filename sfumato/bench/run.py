@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.bench import find
-from sfumato.bench.measure import COUNT, Job, carry_out, summary
-from sfumato.bench.results import NEUTRAL, Match, load, matched, normal, read
+from sfumato.bench.judge import COUNT
+from sfumato.bench.measure import Job, carry_out, summary
+from sfumato.bench.results import NEUTRAL, Match, Result, load, matched, normal, read, same_epsilon
 from sfumato.bench.sources import here
 from sfumato.bench.table import ELSEWHERE, STAND_INS, Cell, Figure, Source, Table
 from sfumato.errors import InputError
@@ -63,7 +64,8 @@ def make_missing(table: Table, asked: Asked, work: Work = carry_out) -> int:
     """
     file = Rows(asked.folder / f"{table.id}.json")
     every = {json.dumps([key(job), job.seed]): job for job in wanted(table, asked)}  # cells may share a run
-    jobs = [job for job in every.values() if job.seed not in file.seeds(job)]
+    others = [r for path in sorted(asked.folder.glob("*.json")) if path != file.path for r in load(path)]
+    jobs = [job for job in every.values() if job.seed not in file.seeds(job) and not _elsewhere(job, others)]
     asked.progress.start(table.id, len(jobs))
     start = time.monotonic()
     for done, (job, found) in enumerate(_made(jobs, work, asked), 1):
@@ -71,6 +73,18 @@ def make_missing(table: Table, asked: Asked, work: Work = carry_out) -> int:
         left = (time.monotonic() - start) / done * (len(jobs) - done)
         asked.progress.advance(done, f"{_named(job)}, {_time(left)} left")
     return len(jobs)
+
+
+def _elsewhere(job: Job, results: Sequence[Result]) -> bool:
+    """Whether another file of the user's has this run, of another table, say."""
+    wanted = key(job)
+    return any(
+        result.made_by(job.source)
+        and (result.data, result.settings) == (wanted["data"], wanted["settings"])
+        and same_epsilon(job.cell.epsilon, result.epsilon)
+        and (result.refused or job.seed < result.seeds())
+        for result in results
+    )
 
 
 def _made(jobs: Sequence[Job], work: Work, asked: Asked) -> Iterator[tuple[Job, Found]]:

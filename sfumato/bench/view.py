@@ -40,7 +40,12 @@ def shown(name: str, asked: Asked, out: Path | None = None) -> Value:
     if isinstance(entry, Listing):
         rows = entry.make()
         lines = [[", ".join(row[f] for f in fields) for fields in entry.columns.values()] for row in rows]
-        about = {"columns": list(entry.columns), "lines": lines, "whole": ["state"], "notes": list(entry.notes)}
+        about = {
+            "columns": list(entry.columns),
+            "lines": lines,
+            "whole": ["state", "recipe"],
+            "notes": list(entry.notes),
+        }
         return overview(entry, results) | {"rows": rows} | about
     table = described(entry, results, asked.given)
     table["cells"] = [c for c, cell in zip(table["cells"], entry.cells, strict=True) if cell.asked(list(asked.only))]
@@ -69,7 +74,7 @@ def overview(entry: Entry, results: Sequence[Result]) -> Value:
         state = "drawn" if entry.drawing else "diagram"
         return start | {"state": state, "instead": entry.instead}
     if isinstance(entry, Listing):
-        return start | {"state": "listed", "rows": len(entry.make())}
+        return start | {"state": "computed"}
     cells = described(entry, results)["cells"]
     counts = Counter(cell["state"] for cell in cells)
     dates = [r["date"] for cell in cells for r in cell["results"] if r["date"]]

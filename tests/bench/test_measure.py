@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from sfumato.bench import measure
+from sfumato.bench import judge, measure
 from sfumato.bench.measure import Job, carry_out, summary
 from sfumato.bench.table import Cell, Source
 from sfumato.errors import InputError
 from sfumato.evaluate import reference, stacked
+from sfumato.evaluate.attacks.recipes import dpaf_table_xvii
 from sfumato.evaluate.official import OfficialSchedule
 from tests.data.test_idx import idx, write
 
@@ -25,8 +28,8 @@ def data(folder, monkeypatch):
         write(folder, idx(images), idx((np.arange(n) % 10).astype(np.uint8)), split)
     monkeypatch.setitem(stacked.SCHEDULES, "cnn", stacked.Schedule(steps=8, batch=8))
     monkeypatch.setattr(reference, "Training", lambda: reference_training)
-    measure._public.cache_clear()
-    measure._judge.cache_clear()
+    judge.public_images.cache_clear()
+    judge._judge.cache_clear()
     return f"mnist:{folder}"
 
 
@@ -53,7 +56,7 @@ def test_the_official_evaluation_looks_at_more_images_and_every_epoch(data, monk
     source = Source(method="dp-merf", settings=TINY)
     found = carry_out(Job(cell(), source, data, count=20, device="cpu", official=True))
     assert 0 <= found["official_last"] <= found["official"] <= 1 and "fixed" in found
-    assert measure.drawn(20, official=True) == 40 and measure.drawn(20, official=False) == 20
+    assert judge.drawn(20, official=True) == 40 and judge.drawn(20, official=False) == 20
 
 
 def test_a_recipe_is_changed_by_its_settings(data):
@@ -100,3 +103,32 @@ def test_means_and_spreads():
     found = summary([{"fixed": 0.4, "x": 1.0}, {"fixed": 0.6}])
     assert found["fixed"]["mean"] == pytest.approx(0.5) and found["fixed"]["std"] == pytest.approx(0.1414, abs=1e-3)
     assert set(found) == {"fixed"} and summary([{"fixed": 0.4}])["fixed"]["std"] is None
+
+
+def test_dpaf_as_printed_makes_images_that_are_judged_and_never_released(data):
+    small = {"epochs": "1", "batch": "10", "width": "8", "critic_width": "4", "features": "8", "hidden": "8"}
+    source = Source(
+        "dpaf-paper-fashion-mnist-10", settings={**small, "latent": "4", "keep": "1", "mu": "2"}, as_printed=True
+    )
+    found = carry_out(Job(cell(epsilon=100.0), source, data, count=30, device="cpu"))
+    assert 0 <= found["fixed"] <= 1
+    with pytest.raises(InputError, match="Expected DPAF"):
+        carry_out(Job(cell(), Source("datalens-small-fashion-mnist-10", as_printed=True), data, device="cpu"))
+
+
+def test_a_private_classifier_is_trained_and_tested(data, monkeypatch):
+    from sfumato.recipes import CLASSIFIERS
+
+    recipe = CLASSIFIERS["topagg-mnist-norm-0.8-0.2"]
+    small = replace(recipe, name="tiny", settings={"network": "cnn", "steps": 2, "batch": 8})
+    monkeypatch.setitem(CLASSIFIERS, "tiny", small)
+    assert 0 <= carry_out(Job(cell("classifier", 0.2), Source("tiny"), data, device="cpu"))["fixed"] <= 1
+
+
+def test_a_generator_of_few_records_is_attacked(data, monkeypatch):
+    monkeypatch.setattr("sfumato.evaluate.attacks.recipes.dpaf_table_xvii.__kwdefaults__", {**KEYWORDS, "samples": 50})
+    found = carry_out(Job(cell("auc", None), Source(method="dc-gan under attack, 10 images"), data, device="cpu"))
+    assert 0 <= found["auc"] <= 1
+
+
+KEYWORDS = dict(dpaf_table_xvii.__kwdefaults__)

@@ -150,3 +150,11 @@ def test_names_that_are_no_table_and_no_set_are_refused(tmp_path):
         run_table("survey-table-1", Asked(tmp_path))
     with pytest.raises(InputError, match="Expected --data NAME:PATH"):
         sets(["/some/folder"])
+
+
+def test_a_run_of_another_table_is_not_made_again(tmp_path):
+    make_missing(TABLE, Asked(tmp_path, seeds=2), Work())
+    other = Table("other-table", "the same cell elsewhere", "printed", lambda: CELLS[:1])
+    work = Work()
+    assert make_missing(other, Asked(tmp_path, seeds=3), work) == 1 and work.jobs[0].seed == 2
+    assert make_missing(other, Asked(tmp_path, settings={"topk": "9"}), Work()) == 1
