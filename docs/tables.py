@@ -86,6 +86,16 @@ def settings(described: dict[str, dict[str, Any]]) -> str:
     return table(("setting", "default", "range", "what it is"), (row(*item) for item in described.items()))
 
 
+def classifier(page: Path, name: str) -> str:
+    """Settings of a way to train a classifier."""
+    from sfumato.classify import PATE, Classifier
+    from sfumato.methods.settings import declared
+
+    cls = {way.name: way for way in (Classifier, PATE)}[name]
+    about = {field: {"range": s.range(), "unit": s.unit, "about": s.about} for field, s in declared(cls).items()}
+    return settings({field: {"default": value, **about[field]} for field, value in cls().settings().items()})
+
+
 def verbs(page: Path) -> str:
     """Each verb of the command line with what it does and its options."""
     import typer
@@ -181,6 +191,7 @@ def bench(page: Path, name: str = "") -> str:
 TABLES: dict[str, Callable[..., str]] = {
     "methods": methods,
     "method": method,
+    "classifier": classifier,
     "verbs": verbs,
     "recipes": recipes,
     "layers": layers,

@@ -74,7 +74,7 @@ class PATE(NetworkTraining):
     aggregation: str = setting("gnmax", "Gaussian noise on the counts; lnmax: Laplace", choices=AGGREGATIONS)
     batch: int = count(100, "public images asked about at once; each is a query")
     teacher: str = setting("scattering", "fixed features of the teachers, which are linear in them", choices=FEATURES)
-    updates: int = count(60, "steps of SGD of each teacher, before the first query")
+    updates: int = count(30, "steps of SGD of each teacher, before the first query")
     teacher_batch: int = count(32, "records of a teacher's part in each of its steps")
     teacher_learning_rate: float = setting(0.01, "of SGD with momentum for the teachers", above=0, high=1e3)
     student_steps: int = count(200, "of Adam for the student")
@@ -133,11 +133,14 @@ class PATE(NetworkTraining):
 
     def public_facts(self, network: Network, public: PublicImages | None, seed: int) -> dict[str, Any]:
         """Of the images that were asked about, and of public networks."""
-        named = super().public_facts(network, public, seed)
-        asked = public.provenance if public else provenance(self.queries, seed)
+        words = [public.provenance if public else provenance(self.queries, seed)]
+        if named := super().public_facts(network, public, seed):
+            words.append(str(named["provenance"]))
+        if self.teacher == "features":
+            words.append(f"teachers see features of the public network {self.features}, declared public")
         return {
             "name": "public images" if public else NAME,
-            "provenance": f"{asked}; {named['provenance']}" if named else asked,
+            "provenance": "; ".join(words),
             "records": len(public.images) if public else self.queries,
         }
 

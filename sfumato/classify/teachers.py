@@ -65,7 +65,9 @@ class LinearBlock:
 
     def votes(self, x: Tensor) -> Tensor:
         """The class that each teacher sees in images of these features: (teachers, images, classes) of 0 and 1."""
-        return F.one_hot((x @ self.weight).argmax(2), self._model.classes).to(torch.int8)
+        # One product for all of them, each with columns of its own: the images are not copied for every teacher.
+        scores = (x @ self.weight.movedim(0, 1).flatten(1)).view(len(x), *self.weight.shape[::2])
+        return F.one_hot(scores.movedim(1, 0).argmax(2), self._model.classes).to(torch.int8)
 
     def state_dict(self) -> dict[str, Tensor]:
         """All of it."""

@@ -279,6 +279,8 @@ def test_projected_records_in_colour():
         claims.dpaf([(100, 0.01, 1.0), (10, 0.08, 1.0), (100, 0.01, 2.0)]),
         claims.g_pate(10, 400.0, 100.0, 50),
         claims.pate_gan([(90, 10)] * 5, 0.05),
+        claims.gnmax(1000, 100.0, DELTA),
+        claims.lnmax(1000, 100.0, DELTA),
         claims.dp_swd(10.0, 200, 784),
         claims.mean_embedding(3.73, DELTA, records=60_000),
         claims.mean_embedding_add_remove(3.73, DELTA, records=60_000),

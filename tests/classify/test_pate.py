@@ -25,7 +25,7 @@ from sfumato.methods import names
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.odometer import Odometer
 from sfumato.run.progress import Silent
-from sfumato.types import Images
+from sfumato.types import Images, Unit
 from tests.made_up import box
 
 SPEC = DataSpec("set", 60_000, (1, 28, 28), tuple("0123456789"))
@@ -153,8 +153,16 @@ def test_it_passes_its_audit(aggregation):
     assert {"blind barrier", "fixed tape", "draws = events", "votes: teachers moved", "votes: noise law"} <= checks
 
 
-def test_the_whole_command_passes_its_audit():
-    report = check_classifier(PATE(**TINY))
+SPECS = {
+    "public count": DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2")),
+    "private count": DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"), count_public=False),
+    "persons": DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"), Unit.PERSON),
+}
+
+
+@pytest.mark.parametrize("spec", list(SPECS))
+def test_the_whole_command_passes_its_audit(spec):
+    report = check_classifier(PATE(**TINY), spec=SPECS[spec])
     assert report.verdict == "pass", report.failed
 
 
@@ -241,6 +249,12 @@ def test_without_public_images_they_are_made_up_and_the_statement_says_so(tmp_pa
     told = made.statement["declared_public"]["public_data"]
     assert told["name"] == NAME and "made up from seed 4" in told["provenance"] and told["records"] == 20
     assert verify(tmp_path / "out").ok
+
+
+def test_a_public_network_of_the_teachers_is_told():
+    method = PATE(**TINY | {"teacher": "features"})
+    told = method.public_facts(method.build(SPEC), None, 0)["provenance"]
+    assert "made up from seed 0" in told and "features of the public network efficientnet-lite0" in told
 
 
 def test_a_stopped_run_is_resumed_and_paid_once(tmp_path):

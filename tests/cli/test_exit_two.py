@@ -140,6 +140,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "method": ("nope", ""),
     "recipe": ("nope",),
     "network": ("nope",),
+    "by": ("nope",),
     "relation": ("swap",),
     "unit": ("planet", "person"),
     "split": ("nope",),
@@ -231,6 +232,7 @@ def test_the_same_command_lines_without_the_fault_work(places):
         ("synthesize", "--microbatch", "0"),
         ("synthesize", "--count", "0"),
         ("synthesize", "--public", "{wide}", "--provenance", "made up", "--method", "dpaf"),
+        ("train-classifier", "--by", "pate", "--public", "{wide}", "--provenance", "made up"),
     ],
 )
 def test_what_does_not_go_together_spends_nothing(places, words):

@@ -25,6 +25,7 @@ from sfumato.engine import label_histogram
 from sfumato.methods.base import Method
 from sfumato.methods.sets import synthetic_set
 from sfumato.methods.sets.convnets import ConvNet
+from sfumato.methods.sets.siamese import AUGMENTS, Siamese
 from sfumato.methods.sets.synthetic_set import PixelDescent
 from sfumato.methods.settings import count, setting
 from sfumato.networks.image_set import ImageSet
@@ -42,7 +43,8 @@ DEVIATIONS = (
     "One sampling rate for all records, which are sorted into classes afterwards; the paper draws from each class.",
     "Sums are divided by the expected number of records, not by the number drawn.",
     "Features of synthetic images are clipped as those of real ones are, so that both have the same mean at best.",
-    "No augmentation; pixels are kept in [0, 1], and Adam moves them unless `optimiser` says otherwise.",
+    "Pixels are kept in [0, 1], and Adam moves them unless `optimiser` says otherwise; no augmentation but where "
+    "`augment` asks for it.",
 )
 
 
@@ -56,6 +58,7 @@ class NDPDC(Method):
     clip: float = setting(1.0, "C, norm that the features of an image are clipped to", low=1e-6, high=1e6)
     learning_rate: float = setting(0.01, "for the pixels; that of Adam falls to 0", above=0, high=1)
     optimiser: str = setting("adam", "of the pixels; sgd has momentum 1/2", choices=synthetic_set.OPTIMISERS)
+    augment: str = setting("none", "a public change of all images, drawn for each step", choices=AUGMENTS)
     width: int = count(128, "channels of the random networks")
     depth: int = count(3, "blocks of the random networks", high=6)
 
@@ -99,11 +102,15 @@ class NDPDC(Method):
         expected = q * label_histogram.class_sizes(self.labels, barrier, run)[:, None]  # q n_c
         served = (expected[:, 0] > q).nonzero()[:, 0]  # classes with more than one record
         net = ConvNet(spec.shape, classes, self.width, self.depth).to(run.device)
-        query = BoundedSum(lambda images, labels: net.features(images), Bound(self.clip), (net.size,), by_class=True)
+        change = Siamese(self.augment)
+        query = BoundedSum(
+            lambda images, labels: net.features(change(images)), Bound(self.clip), (net.size,), by_class=True
+        )
         for t in run.steps(self.steps, points=points, pixels=pixels, preview=preview):
             net.draw(run.generator("network", t))  # h_t
+            change.draw(run.generator("augment", t))
             S = barrier.release(FEATURES, query)  # the barrier
-            features = synthetic_set.shortened(net.features(points.everything()[0]), self.clip)
+            features = synthetic_set.shortened(net.features(change(points.everything()[0])), self.clip)
             means = features.view(classes, self.each, -1).mean(1)
             pixels.step((S[served] / expected[served] - means[served]).square().sum(), t)
             preview.snapshot(t, self.steps, points)

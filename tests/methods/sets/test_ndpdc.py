@@ -78,6 +78,14 @@ def test_settings_must_make_sense(bad):
         NDPDC(**bad)
 
 
+def test_augmentation_is_one_public_change_a_step():
+    plain, changed, again = (
+        learn(NDPDC(**TINY, augment=augment), None, tape=2)[0].images for augment in ("none", "siamese", "siamese")
+    )
+    assert torch.equal(changed, again) and not torch.equal(plain, changed)
+    assert 0 <= changed.min() <= changed.max() <= 1
+
+
 def test_a_class_without_records_is_left_alone():
     method = NDPDC(**TINY, labels=LabelPrior("declared", weights=(0.5, 0.5, 0.0)))
     points, *_ = learn(method, None, tape=2)

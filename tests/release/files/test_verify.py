@@ -181,7 +181,7 @@ def test_a_plan_that_spends_less_than_was_asked_is_planned_again() -> None:
 def test_the_options_of_a_command_are_those_of_the_command_line(verb: str) -> None:
     params = {parameter.name for parameter in typer.main.get_command(app).commands[verb].params}
     others = {"data", "release", "json", "help", "resume", "unsound", "test", "test_split"}
-    others |= {"recipe", "provenance"} if verb == "train-classifier" else set()  # not part of what it prints
+    others |= {"recipe"} if verb == "train-classifier" else set()  # not part of what it prints
     assert params - others == OPTIONS[verb]
 
 
