@@ -37,6 +37,7 @@ class Job:
     official: bool = False  # the official evaluation of DataLens, too
     changes: Mapping[str, str] = field(default_factory=dict)  # beyond those of the cell
     pictures: Path | None = None  # a folder for a grid of images of the first seed
+    provenance: str = ""
 
     @property
     def settings(self) -> dict[str, str]:

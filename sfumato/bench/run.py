@@ -42,6 +42,7 @@ class Asked:
     settings: Mapping[str, str] = field(default_factory=dict)  # changes to all recipes, which each number tells
     jobs: int = 1  # runs at a time, each in a process of its own
     pictures: Path | None = None  # a folder for grids of images of each first seed
+    provenance: str = ""  # of sets that are not public by their name
     run: bool = False
     again: bool = False  # cells that have a shipped result, too
     progress: Silent = field(default_factory=Silent)
@@ -128,6 +129,7 @@ def wanted(table: Table, asked: Asked) -> Iterator[Job]:
     cells = [cell for cell in table.cells if cell.asked(list(asked.only))]
     if not cells:
         raise InputError(f"No cell of {table.id} has '{' '.join(asked.only)}' in its row, column or recipe.")
+    _check_declared(asked)
     shipped = [] if asked.again else [r for r in read() if not r.refused]
     for cell in cells:
         where = place(cell, asked.given)
@@ -137,6 +139,16 @@ def wanted(table: Table, asked: Asked) -> Iterator[Job]:
             continue
         for source in _runnable(cell, where):
             yield from _jobs(cell, source, where, asked)
+
+
+def _check_declared(asked: Asked) -> None:
+    """Accuracies are shown without noise and some rows have no privacy, so somebody must declare the sets public."""
+    undeclared = [name for name in asked.given if name in ELSEWHERE]
+    if undeclared and not asked.provenance.strip():
+        raise InputError(
+            f"The set {undeclared[0]} is not public by its name, and numbers of it are shown without noise; say where "
+            "public images are from with --provenance TEXT."
+        )
 
 
 def _settled(match: Match, stand_in: bool) -> bool:
@@ -170,6 +182,7 @@ def _jobs(cell: Cell, source: Source, where: tuple[str, int | None, bool], asked
             official=asked.official,
             changes=asked.settings,
             pictures=asked.pictures,
+            provenance=asked.provenance,
         )
 
 
@@ -210,6 +223,7 @@ class Rows:
             row["seeds"] = [*row.get("seeds", []), job.seed]
             row |= summary(row["runs"])
         row |= machine(job.device)
+        row |= {"provenance": job.provenance} if job.data.split(":")[0] in ELSEWHERE else {}
         self._write()
 
     def _row(self, job: Job) -> dict[str, Any] | None:

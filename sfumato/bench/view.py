@@ -169,7 +169,7 @@ def _unmeasured(table: Table, cell: Cell, given: Mapping[str, str]) -> tuple[str
         return "cannot", f"no recipe {cell.sources[0].recipe} here"
     if cell.data in ELSEWHERE and cell.data not in given:
         stand_in = STAND_INS.get(cell.data, ("", None))[0]
-        command = f"sfumato bench {table.id} --run --data {cell.data}:PATH"
+        command = f"sfumato bench {table.id} --run --data {cell.data}:PATH --provenance TEXT"
         if not stand_in:
             return "cannot", f"{TITLES[cell.data]} is not here; `{command}` runs it where it is"
         return "open", f"`{command}`, or with {stand_in}:PATH in its place"

@@ -30,18 +30,24 @@ Only = Annotated[
         metavar="WORDS", help="Cells with this in row, column or recipe; may be repeated.", show_default=False
     ),
 ]
-Seeds = Annotated[int, typer.Option(metavar="N", help="Runs of each cell.")]
+Seeds = Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Runs of each cell.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What --run computes on.")]
 Data = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME:PATH", help="Where a set lies; may be repeated.", show_default=False),
 ]
-Count = Annotated[int, typer.Option(metavar="N", help="Synthetic images that a classifier learns from.")]
+Provenance = Annotated[
+    str, typer.Option(metavar="TEXT", help="Where sets are from that are not public by their name, such as CelebA.")
+]
+Count = Annotated[
+    int,
+    typer.Option(metavar="N", callback=options.count_in_range, help="Synthetic images that a classifier learns from."),
+]
 Official = Annotated[
     bool, typer.Option("--official", help="Also the evaluation of DataLens' code: best of 600 test epochs.")
 ]
 Again = Annotated[bool, typer.Option("--again", help="Make cells anew that have a result in the package.")]
-Jobs = Annotated[int, typer.Option(metavar="N", help="Runs at a time, each in a process of its own.")]
+Jobs = Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Runs at a time, each in a process of its own.")]
 Pictures = Annotated[
     str | None, typer.Option(metavar="DIR", help="Keep a grid of images of each first seed.", show_default=False)
 ]
@@ -56,6 +62,7 @@ def bench(
     seeds: Seeds = 1,
     device: Device = "auto",
     data: Data = None,
+    provenance: Provenance = "",
     count: Count = 60_000,
     official: Official = False,
     again: Again = False,
@@ -87,6 +94,7 @@ def bench(
         options.settings(settings),
         jobs,
         None if pictures is None else Path(pictures),
+        provenance,
         run,
         again,
     )

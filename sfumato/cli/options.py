@@ -15,7 +15,8 @@ MOST_IMAGES = 10_000_000
 LARGEST_SEED = 2**63 - 1
 
 
-def _count(value: int) -> int:
+def count_in_range(value: int) -> int:
+    """More images than anyone can hold are a slip of the finger."""
     return _between("count", value, 1, MOST_IMAGES)
 
 
@@ -98,7 +99,7 @@ Labels = Annotated[
         help="How often each class is made: evenly, by weights in a file, or measured with a share F of the budget.",
     ),
 ]
-Count = Annotated[int, typer.Option(metavar="N", callback=_count, help="Number of synthetic images.")]
+Count = Annotated[int, typer.Option(metavar="N", callback=count_in_range, help="Number of synthetic images.")]
 Format = Annotated[str, typer.Option(metavar="png|parquet", help="How the images are written.")]
 Seed = Annotated[
     int, typer.Option(metavar="N", callback=_seed, help="For public randomness; the noise does not use it.")

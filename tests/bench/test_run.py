@@ -75,15 +75,24 @@ def test_sets_that_few_have_are_run_where_they_are_given_or_stood_in_for(tmp_pat
     assert [(j.data, j.stand_in) for j in work.jobs] == [("fashion-mnist", False), ("fairface:/faces.npz", True)]
     assert "/faces.npz" not in (tmp_path / "tiny-table.json").read_text()
     work = Work()
-    make_missing(TABLE, Asked(tmp_path, sets(["celeba-gender:/c", "celeba-hair:/h"])), work)
+    declared = Asked(tmp_path, sets(["celeba-gender:/c", "celeba-hair:/h"]), provenance="CelebA, for research")
+    make_missing(TABLE, declared, work)
     assert [j.data for j in work.jobs] == ["celeba-gender:/c", "celeba-hair:/h"]
+    assert "CelebA, for research" in (tmp_path / "tiny-table.json").read_text()
+
+
+def test_a_set_that_is_not_public_by_its_name_must_be_declared(tmp_path):
+    work = Work()
+    with pytest.raises(InputError, match="celeba-hair is not public by its name.*--provenance TEXT"):
+        make_missing(TABLE, Asked(tmp_path, sets(["celeba-hair:/h"])), work)
+    assert not work.jobs
 
 
 def test_the_printed_procedure_is_run_beside_the_sound_one(tmp_path):
     from sfumato.bench import find
 
     for data, name in (("fairface", "dpaf-paper-fairface-10"), ("celeba-gender", "dpaf-paper-faces-10")):
-        asked = Asked(tmp_path, sets([f"{data}:/f"]), ["celeba-gender-10", "dpaf-paper"])
+        asked = Asked(tmp_path, sets([f"{data}:/f"]), ["celeba-gender-10", "dpaf-paper"], provenance="public faces")
         work = Work()
         make_missing(find("dpaf-table-2"), asked, work)
         assert [job.source.name for job in work.jobs] == [name, f"{name} as printed"]

@@ -38,7 +38,10 @@ def test_the_list_has_every_table_and_figure_once():
 def test_a_set_that_is_not_here_names_the_command_that_runs_it():
     cells = described(find("dpaf-table-2"), RESULTS)["cells"]
     hair = next(c for c in cells if c["data"] == "celeba-hair")
-    assert hair["state"] == "cannot" and "sfumato bench dpaf-table-2 --run --data celeba-hair:PATH" in hair["why"]
+    assert (
+        hair["state"] == "cannot"
+        and "sfumato bench dpaf-table-2 --run --data celeba-hair:PATH --provenance TEXT" in hair["why"]
+    )
     given = described(find("dpaf-table-2"), RESULTS, {"celeba-hair": "celeba-hair:/x"})["cells"]
     assert next(c for c in given if c["data"] == "celeba-hair")["state"] == "open"
 

@@ -69,6 +69,9 @@ def test_a_figure_is_drawn(tmp_path):
         (("bench", "datalens-table-99"), "There is no table or figure"),
         (("bench", "--run"), "Expected the name of a table"),
         (("bench", "datalens-table-1", "--data", "nowhere"), "Expected --data NAME:PATH"),
+        (("bench", "datalens-table-1", "--run", "--data", "celeba-hair:/x"), "--provenance TEXT"),
+        (("bench", "datalens-table-1", "--run", "--seeds", "0"), "--seeds"),
+        (("bench", "datalens-table-1", "--count", "0"), "Expected --count from 1"),
         (("bench", "datalens-figure-2", "--out", "a.gif"), "FILE.svg or FILE.png"),
     ],
 )
