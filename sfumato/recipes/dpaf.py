@@ -100,7 +100,6 @@ def chosen() -> Iterator[Recipe]:
     """The paper's own settings on sets that are at hand, with what it leaves open chosen."""
     settings = {
         **CANONICAL,
-        "keep": 1.0,
         "split": "equal",
         "together": True,
         "embedding": True,
