@@ -11,7 +11,7 @@ Rungs, each with what stands above it; the settings are those of the recipe `dpa
     together    the generator is judged by sums too
     sin         features are normalised before they are summed
     transfer    conv1 is that of the classifier (lines 2 to 5) and stays
-    mu          conv2* learns every mu-th step
+    mu          conv2* learns every mu-th step, the generator every n_critic-th, with rates for that
     clipping    of single gradients, and their compression
     printed     the noise of theorem 6, which does not hold                             for each epsilon
     line-15     the same, the generator judged image by image: Algorithm 1 to the letter
@@ -48,7 +48,14 @@ from sfumato.methods.gan.dpaf.printed import Ingredients, printed, split_of
 from sfumato.recipes import RECIPES
 
 ALONE = {"together": "no"}
-EACH = {"mu": "1"}
+# While all layers step together they have the rates of Radford et al. (2016), and so has the generator.
+EACH = {
+    "mu": "1",
+    "critic_steps": "1",
+    "learning_rate": "2e-4",
+    "critic_learning_rate": "2e-4",
+    "conv2_learning_rate": "0",
+}
 # What is left out of Algorithm 1, and what is changed in the settings.
 RUNGS: dict[str, tuple[str, dict[str, str]]] = {
     "plain": ("sums, sin, transfer, clipping, noise", EACH),

@@ -91,7 +91,7 @@ OPEN = (
 )
 CHOSEN: dict[str, dict[str, Any]] = {
     "fashion-mnist": {"layout": "C1-C2-C1", "epochs": 5.0},
-    "fairface": {"layout": "C2-C2-C1", "epochs": 10.0},
+    "fairface": {"layout": "C2-C2-C1", "epochs": 5.0},
 }
 
 
@@ -102,12 +102,14 @@ def chosen() -> Iterator[Recipe]:
         "split": "equal",
         "together": True,
         "embedding": True,
+        "critic_steps": 4,
         "width": 32,
         "critic_width": 16,
         "features": 32,
         "hidden": 64,
         "learning_rate": 1e-3,
         "critic_learning_rate": 1e-3,
+        "conv2_learning_rate": 5e-3,
     }
     for name, made in (("fashion-mnist", FASHION), ("fairface", FAIRFACE)):
         for epsilon in (1.0, 10.0):

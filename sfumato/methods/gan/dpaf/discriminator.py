@@ -88,7 +88,7 @@ class Lower(nn.Module):
 
 
 class Upper(nn.Module):
-    """(n, m, h, w) features or aggregates -> (n,) scores; if `told`, it knows their classes."""
+    """(n, m, h, w) features or aggregates -> (n,) scores. If `told` it knows their classes, if `unit` no size."""
 
     def __init__(
         self,
@@ -100,17 +100,22 @@ class Upper(nn.Module):
         hidden: int = 128,
         activation: str = "leaky",
         told: bool = False,
+        unit: bool = False,
     ) -> None:
         super().__init__()
         sides = layout.sides((int(shape[1]), int(shape[2])))
         maps = layout.maps(int(shape[0]), width, features)
         first = layout.conv1 + layout.conv2
         self.classes = classes if told else 0
+        self.unit = unit
         self.conv3 = _convolutions(maps[first:], sides[first:-1], activation)
         flat = maps[-1] * math.prod(sides[-1])
         self.fc = nn.Sequential(linear(flat + self.classes, hidden), ACTIVATIONS[activation](), linear(hidden, 1))
 
     def forward(self, features: Tensor, labels: Tensor) -> Tensor:
+        if self.unit:
+            # How many records a Poisson sample has moves all of its sum at once, further than anything else does.
+            features = F.normalize(features.flatten(1), dim=1).view_as(features) * math.sqrt(features[0].numel())
         flat = self.conv3(features).flatten(1)
         if self.classes:
             flat = torch.cat([flat, _known(labels, self.classes, flat)], 1)

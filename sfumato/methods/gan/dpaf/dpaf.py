@@ -129,6 +129,7 @@ class DPAF(Method):
     signs: bool = setting(False, "of the kept coordinates the signs alone")
     classwise: bool = setting(False, "an aggregate for each class, at no further cost")
     replay: int = count(1, "latest aggregates that conv3* and FC* learn from")
+    unit: bool = setting(False, "sums are brought to one length before conv3*: the size of a sample tells nothing")
     thin: bool = setting(False, "fakes take part in their sum by chance, as records do: batch of them are expected")
     together: bool = setting(False, "the generator is judged by sums of its images")
     moves: int = count(1, "steps of generator, conv3* and FC* after each aggregate")
@@ -335,7 +336,8 @@ class DPAF(Method):
         shares = (weights or [1 / classes] * classes) if self.classwise else [1.0]
         widths = (self.critic_width, self.features)
         lower = Lower(spec.shape, classes, layout, *widths, self.activation, self.embedding)
-        upper = Upper(spec.shape, classes, layout, *widths, self.hidden, self.activation, told=len(shares) > 1)
+        told = len(shares) > 1
+        upper = Upper(spec.shape, classes, layout, *widths, self.hidden, self.activation, told, self.unit)
         return Discriminator(lower, upper, shares, self.together)
 
 
