@@ -2,7 +2,7 @@
 
     python -m benchmarks.datalens_parts --data mnist:PATH --epsilon 1 [--teachers 1000] [--only NAME] --out FILE.json
     python -m benchmarks.datalens_parts --data mnist:PATH --quiet --out FILE.json          votes without noise
-    python -m benchmarks.datalens_parts --data mnist:PATH --test --only base --out FILE.json
+    python -m benchmarks.datalens_parts --data mnist:PATH --test --recipes NAME --seeds 3 --official --out FILE.json
 
 Each row is the paper's recipe with one thing changed, on a public set. Without `--test` the generator learns from all
 but the last 5,000 training images and is judged by those, so that nothing is chosen by test images. `--teachers` takes
@@ -11,8 +11,11 @@ fewer teachers, as many records less and a sigma less by the same factor: the no
 `--quiet` leaves the noise out. What comes of it is not private and never a release: it says what the algorithm can do
 at all. The threshold, which is there for the noise, goes too, and `--steps` are given, since no budget ends them.
 
+`--recipes` runs recipes as they are: the noise and the steps are those of their plans, so that what is measured is what
+a release would be, though none is made; images are judged in other processes while the next ones are made.
+
 Judges: the CNN of the papers (last step of the fixed schedule; best of eight test evaluations) and, with `--official`,
-the official code's evaluation (best of 600 test epochs on 100,000 images; its last epoch).
+the official code's evaluation of the first seed (best of 600 test epochs on 100,000 images; its last epoch).
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ from sfumato.privacy.noise import Noise
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import Crossing
 from sfumato.recipes import find
+from sfumato.recipes.datalens import MENDED
 from sfumato.recipes.recipe import Recipe
 
 EVER = 1000.0  # an epsilon that nothing here reaches: nothing is released
@@ -62,7 +66,16 @@ ROWS: dict[str, dict[str, Any]] = {
     "one first weight": {"starts": 1},
     "fifty first weights": {"starts": 50},
     "real and fakes normalised together": {"together": True},
-    "no normalisation": {"critics.norm": False},
+    "no normalisation": {"critic_norm": False},
+    "records under other labels are fakes": {"mismatch": True},
+    "both of these": {"critic_norm": False, "mismatch": True},
+    "mended": MENDED,
+    "mended but for the blur": {**MENDED, "blur": 0.0},
+    "mended but for the average": {**MENDED, "ema_decay": 0.0},
+    "mended but for the warm-up": {**MENDED, "warmup": 8},
+    "mended but for the normalisation": {**MENDED, "critic_norm": True},
+    "mended but for other labels": {**MENDED, "mismatch": False},
+    "mended, one first weight": {**MENDED, "starts": 1},
     "no momentum of the teachers": {"critics.beta1": 0.0},
     "slow second moments": {"critics.beta2": 0.9},
     "teachers at 0.0003": {"critic_learning_rate": 3e-4},
@@ -188,6 +201,7 @@ def options() -> argparse.Namespace:
     ask.add_argument("--test", action="store_true", help="learn from all training images, judge by test images")
     ask.add_argument("--official", action="store_true")
     ask.add_argument("--only", nargs="*", default=[], help="names of rows, hyphens for spaces")
+    ask.add_argument("--recipes", nargs="*", default=[], help="recipes as they are, in place of rows")
     ask.add_argument("--also", nargs="*", default=[], help="further rows, each FIELD=VALUE,FIELD=VALUE")
     ask.add_argument("--set", nargs="*", default=[], help="FIELD=VALUE of every row")
     ask.add_argument("--seeds", type=int, default=1)
@@ -213,23 +227,35 @@ class Rows:
     def __init__(self, given: argparse.Namespace) -> None:
         self.given = given
         self.name = given.data.split(":")[0]
-        self.recipe = find(f"datalens-{given.kind}-{self.name}-{given.epsilon:g}")
         self.images, self.held = split(given.data, given.test, given.teachers and EACH * given.teachers)
         self.results: list[dict[str, Any]] = []
         self.waiting: list[tuple[dict[str, Any], Future[dict[str, Any]]]] = []
+
+    def recipe(self, title: str) -> Recipe:
+        """The recipe of this name, or the one that is taken apart."""
+        return find(title if title in self.given.recipes else self.base)
+
+    @property
+    def base(self) -> str:
+        """The name of the recipe that is taken apart."""
+        return f"datalens-{self.given.kind}-{self.name}-{self.given.epsilon:g}"
 
     def make(self, title: str, row: dict[str, Any], seed: int, pool: ProcessPoolExecutor) -> None:
         """One row: its images are made here and judged elsewhere."""
         given = self.given
         start = time.perf_counter()
         run = Run(seed=seed)
-        method = trial(self.recipe, row, given)
+        recipe = self.recipe(title)
+        method = trial(recipe, row, given)
+        official = given.official and not seed
         with normalised_together(bool(row.get("together"))):
-            made = learned(method, self.images, run, given.quiet, IMAGES if given.official else COUNT)
+            made = learned(method, self.images, run, given.quiet, IMAGES if official else COUNT)
+        as_it_is = {"recipe": title, "published": recipe.published} if title in given.recipes else {"row": title}
         about = {
-            "row": title,
+            **as_it_is,
             "data": self.name,
-            "epsilon": None if given.quiet else given.epsilon,
+            "epsilon": None if given.quiet else recipe.epsilon,
+            "delta": recipe.delta,
             "seed": seed,
             "teachers": method.teachers,
             "steps": method.steps,
@@ -237,9 +263,9 @@ class Rows:
             "synthesis_s": time.perf_counter() - start,
         }
         if given.pictures and not seed:
-            called = f"{self.name}-{'quiet' if given.quiet else f'{given.epsilon:g}'}"
+            called = f"{self.name}-{'quiet' if given.quiet else f'{recipe.epsilon:g}'}"
             draw(made, given.pictures / f"datalens-{title.replace(' ', '-')}-{called}.png")
-        self.waiting.append((about, pool.submit(judged, made, self.held, seed, run.device, given.official)))
+        self.waiting.append((about, pool.submit(judged, made, self.held, seed, run.device, official)))
 
     def collect(self, wait: bool = False) -> None:
         """Write down what the judges have said so far."""
@@ -257,7 +283,7 @@ def main() -> None:
     given = options()
     rows = Rows(given)
     with ProcessPoolExecutor(given.judges, multiprocessing.get_context("spawn")) as pool:
-        for title, row in chosen(given.only, given.also).items():
+        for title, row in {name: {} for name in given.recipes}.items() or chosen(given.only, given.also).items():
             for seed in range(given.seeds):
                 rows.make(title, row, seed, pool)
                 rows.collect()

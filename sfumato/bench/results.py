@@ -84,7 +84,7 @@ def gathered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for at, row in enumerate(rows):
         single = isinstance(row.get("fixed"), float) and "seed" in row
-        known = [row.get(k) for k in ("data", "row", "epsilon", "held", "name", "settings")] if single else at
+        known = [row.get(k) for k in ("data", "row", "recipe", "epsilon", "held", "name", "settings")] if single else at
         groups.setdefault(json.dumps(known), []).append(row)
     return [_joined(group) for group in groups.values()]
 
@@ -94,7 +94,8 @@ def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
     first = group[0]
     if not isinstance(first.get("fixed"), float):
         return first
-    row = first | {name: _spread([r[name] for r in group]) for name in ("fixed", "paper") if name in first}
+    named = [name for name in ("fixed", "paper", "official", "official_last") if any(name in row for row in group)]
+    row = first | {name: _spread([r[name] for r in group if name in r]) for name in named}
     if first.get("row") in ("printed", "line-15", "sound") and not first.get("held"):
         alone = {"together": "no"} if first["row"] == "line-15" else {}
         row["recipe"] = f"dpaf-paper-{first['data']}-{first['epsilon']:g}"

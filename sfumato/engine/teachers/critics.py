@@ -67,6 +67,7 @@ class Critics:
     beta2: float = 0.999
     moments: str = "float32"
     precision: str = "tf32"
+    mismatch: bool = False  # a record under another label counts as fake (Reed et al. 2016)
     starts: int = 0  # different first weights, public, that teachers take in turn; 0: secret ones of each teacher's own
 
     def __post_init__(self) -> None:

@@ -125,18 +125,23 @@ class Stacked:
         scalars = scalars.to(images.device, non_blocking=True)
         with precision(self.critics.precision, images.device):
             for part in self._tiles():
-                shown = of_own_labels(fakes, labels[part]) if fake_labels is None else (fakes[None], fake_labels[None])
-                sets = [(images[part], labels[part]), shown]
+                made = of_own_labels(fakes, labels[part]) if fake_labels is None else (fakes[None], fake_labels[None])
+                sets = [(images[part], labels[part]), made, *self._mismatched(images[part], labels[part])]
                 state = [_part(kind, part) for kind in (self.weights, self.first, self.second, self.rounded)]
                 linear = [kind["dense"] for kind in state if "dense" in kind]
-                kernel = (
-                    fused_adam.working(images.device) if fused_adam.fits(linear, images.shape[1] + len(fakes)) else None
-                )
+                seen = sum(shown.shape[1] for shown, _ in sets)
+                kernel = fused_adam.working(images.device) if fused_adam.fits(linear, seen) else None
                 way = self.critics, self.tuning.align, self.inside, self._seen(part)
                 grads, (inputs, slopes) = self._call(_gradients, *way, sets, kernel is None)
                 self._call(adam, grads, *state, scalars, b1, b2)
                 if kernel is not None:
                     fused_adam.descend(kernel, inputs, slopes, linear, scalars, b1, b2)
+
+    def _mismatched(self, images: Tensor, labels: Tensor) -> list[Labelled]:
+        """A teacher's own images under other labels, by a public shift that is another one in each step."""
+        if not self.critics.mismatch or self.critics.classes < 2:
+            return []
+        return [(images, (labels + 1 + self.step % (self.critics.classes - 1)) % self.critics.classes)]
 
     def directions(self, fakes: Tensor, labels: Tensor) -> Tensor:
         """Minus the gradient of each teacher's mean softplus(-D(fake)) in the fakes: (count, m, c h w)."""
@@ -444,10 +449,14 @@ def _gradients(
     sets: Sequence[Labelled],
     whole: bool,
 ) -> tuple[Weights, tuple[Tensor, Tensor]]:
-    """Of mean softplus(-D(real)) + mean softplus(D(fake)): for every weight, or in factors for the linear layer."""
+    """Of mean softplus(-D(real)) + mean softplus(D(fake)): for every weight, or in factors for the linear layer.
+
+    Where there are several sets of fakes, their means count alike.
+    """
     way = Pass(critics, align, inside, weights, sets)
-    real, fake = way.scores.split(way.sizes, 1)
-    slope = torch.cat([-torch.sigmoid(-real) / real.shape[1], torch.sigmoid(fake) / fake.shape[1]], 1)
+    real, *fakes = way.scores.split(way.sizes, 1)
+    of_fakes = [torch.sigmoid(fake) / (len(fakes) * fake.shape[1]) for fake in fakes]
+    slope = torch.cat([-torch.sigmoid(-real) / real.shape[1], *of_fakes], 1)
     way.learn_first(way.back(slope, learn=True))
     x, y = way.factors
     return way.grads | ({"dense": torch.bmm(x.mT, y)} if whole else {}), (x, y)

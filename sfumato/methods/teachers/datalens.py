@@ -88,6 +88,8 @@ class DataLens(CriticEnsemble):
     order: str = setting("code", "teachers are updated before each batch; paper: before each image", choices=ORDERS)
     compress: str = setting("topk", "how a gradient becomes a vote: Algorithm 2, or another", choices=COMPRESSIONS)
     fake_labels: str = setting("own", "labels of the fakes that a teacher learns from", choices=FAKE_LABELS)
+    mismatch: bool = setting(False, "a teacher takes its records under other labels for fakes too")
+    critic_norm: bool = setting(True, "batch normalisation of the teachers, of real and fake images apart")
     starts: int = count(0, "different first weights that teachers take in turn; 0: as many as teachers", low=0)
     share: float = setting(1.0, "of the teachers, drawn anew for each image", above=0, high=1)
     rule: str = setting("sign", "how noisy votes become a direction: Algorithm 3, or another", choices=RULES)
@@ -156,7 +158,7 @@ class DataLens(CriticEnsemble):
 
     def critics(self, spec: DataSpec) -> Critics:
         """What a teacher is; its first weights are those of others too where `starts` says so."""
-        return replace(self._logistic(spec, norm=True), starts=self.starts)
+        return replace(self._logistic(spec, norm=self.critic_norm), starts=self.starts, mismatch=self.mismatch)
 
     def remarks(self, plan: Plan) -> Iterable[Section]:
         if self.compress not in SIGNS or self.share < 1:

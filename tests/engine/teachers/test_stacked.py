@@ -96,6 +96,23 @@ def test_fakes_of_own_labels_are_what_a_plain_critic_would_be_shown(tile):
             torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
 
 
+def test_records_under_other_labels_are_fakes_too():
+    critics = dataclasses.replace(SMALL, mismatch=True)
+    block = block_of(critics, dtype=torch.float64)
+    images, labels, fakes, fake_labels = data_for(critics, dtype=torch.float64)
+    nets = [plain_of(block, i) for i in range(3)]
+    for i, net in enumerate(nets):
+        optimiser = adam_of(net)
+        wrong = (labels[i] + 2) % 10  # one more than the number of the step
+        of_fakes = [functional.softplus(net(*shown)).mean() for shown in ((fakes, fake_labels), (images[i], wrong))]
+        (functional.softplus(-net(images[i], labels[i])).mean() + sum(of_fakes) / 2).backward()
+        optimiser.step()
+    block.update(images, labels, fakes, fake_labels)
+    for i, net in enumerate(nets):
+        for ours, theirs in zip(parameters(block, i), net.parameters(), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
+
+
 def test_anothers_labels_choose_no_fakes_of_a_teacher():
     images, labels, *_ = data_for(SMALL, 4)
     fakes = every_class(SMALL).float()

@@ -103,6 +103,7 @@ def test_settings_must_make_sense(bad):
         {"order": "paper"},
         {"fake_labels": "query"},
         {"starts": 3},
+        {"mismatch": True, "critic_norm": False},
         *({"compress": compress} for compress in COMPRESSIONS),
         {"share": 0.5},
         {"rule": "soft"},
