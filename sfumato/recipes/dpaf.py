@@ -102,7 +102,7 @@ def chosen() -> Iterator[Recipe]:
         "split": "equal",
         "together": True,
         "embedding": True,
-        "late": True,
+        "follow": True,
         "critic_steps": 4,
         "width": 32,
         "critic_width": 16,

@@ -101,11 +101,10 @@ class DPAFConfig:
     mu: int
     conv2: DPSGDConfig
     conv1: DPSGDConfig | None  # in the private classifier or in the game
-    late: bool = False
 
     def lower_learns(self, t: int) -> bool:
-        """Whether conv2* has a step after aggregate t: the first or the last of every mu, T // mu times in all."""
-        return t % self.mu == (self.mu - 1 if self.late else 0) and t // self.mu < self.conv2.steps
+        """Whether conv2* has a step after aggregate t: every mu-th from the first on, T // mu times in all."""
+        return t % self.mu == 0 and t // self.mu < self.conv2.steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +115,9 @@ class DPAF(Method):
     batch: int = count(64, "B, records expected in an aggregate", low=2)
     fakes: int = count(64, "generated images a step", low=2)
     mu: int = count(8, "asymmetry multiplier: conv2* has a step every so many, on so many times as many records")
-    late: bool = setting(False, "conv2* has its step in the last of mu, before the generator's; else in the first")
+    follow: bool = setting(
+        False, "the generator moves in the first of n_critic steps, right after conv2*; else the last"
+    )
     critic_steps: int = count(1, "n_critic, steps of the discriminator for one of the generator")
     layout: str = setting("", "layers as in C2-C2-C1 or C3-C1-x; by the size of the images if left out")
     split: str = setting(
@@ -190,7 +191,7 @@ class DPAF(Method):
         conv2 = DPSGDConfig(steps // self.mu, wide, clip)
         classifier = DPSGDConfig(max(1, int(self.conv1_epochs * spec.records / wide)), wide, Flat(1.0))
         conv1 = {"private": classifier, "game": conv2}.get(self.conv1)
-        return DPAFConfig(layout, features, batch, steps, self.mu, conv2, conv1, self.late)
+        return DPAFConfig(layout, features, batch, steps, self.mu, conv2, conv1)
 
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
         config = self.config(spec)
@@ -325,6 +326,8 @@ class DPAF(Method):
             critic_learning_rate=self.critic_learning_rate,
             ema_decay=self.ema_decay,
         )
+        if self.follow:
+            players.turns.since = self.critic_steps - 1
         if self.conv2_learning_rate:
             parts = (players.critic.lower, self.conv2_learning_rate), (players.critic.upper, self.critic_learning_rate)
             groups = [{"params": list(part.parameters()), "lr": rate} for part, rate in parts]

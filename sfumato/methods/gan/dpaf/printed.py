@@ -107,7 +107,8 @@ def printed(
     if not spec.public:
         raise InputError(f"Expected a set that is declared public for DPAF as printed, found '{spec.name}': {STAMP}.")
     made_of = ingredients or Ingredients()
-    method = replace(method, classwise=False, smooth=0)  # what the paper does not have
+    # What the paper does not have; in its order the generator follows conv2* anyway.
+    method = replace(method, classwise=False, smooth=0, follow=False)
     algorithm = Algorithm1(method, spec, run, public.images, made_of)
     parts = algorithm.parts()
     equal = method.split == EQUAL

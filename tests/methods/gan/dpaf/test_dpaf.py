@@ -487,6 +487,36 @@ def test_plain_and_clipped_steps_agree_where_nothing_is_clipped():
     assert moved[0].norm() > 0 and (moved[0] - moved[1]).norm() < 1e-3 * moved[0].norm()
 
 
+@pytest.mark.parametrize(("follow", "wanted"), [(False, [2, 5]), (True, [0, 3, 6])])
+def test_the_generator_follows_conv2_or_not(follow, wanted):
+    turns = DPAF(critic_steps=3, follow=follow, **TINY).players(SMALL, Run(device="cpu"), None).turns
+    moved = []
+    for t in range(7):
+        if turns.due():
+            turns.moved(0.5)
+            moved.append(t)
+    assert moved == wanted
+
+
+def test_thinned_fakes_are_as_many_by_chance_as_records():
+    method = DPAF(thin=True, fakes=40, **TINY)
+    config = method.config(SMALL)
+    step = DPAFStep(method, config, method.players(SMALL, Run(device="cpu"), None))
+    fakes = torch.rand(1, 1, 8, 8).expand(40, -1, -1, -1), torch.zeros(40, dtype=torch.long)
+    whole = step.critic.means(*fakes)
+    seen = [step._noisy_means(whole[None], fakes, Run(device="cpu"), n)[0] / whole for n in range(200)]
+    sizes = torch.stack([s[whole.abs() > 1e-3].median() for s in seen]) * config.batch
+    assert torch.allclose(sizes, sizes.round(), atol=1e-2) and 9 < sizes.mean() < 11 and 2 < sizes.std() < 3.5
+    with pytest.raises(ValueError, match="Expected fakes"):
+        DPAF(thin=True, fakes=8, batch=10)
+
+
+def test_to_a_unit_judge_the_size_of_a_sum_tells_nothing():
+    critic = DPAF(unit=True, **TINY).players(SMALL, Run(device="cpu"), None).critic
+    sums = torch.randn(1, 1, *critic.lower.shape)
+    assert torch.allclose(critic.judge(sums), critic.judge(1.7 * sums), atol=1e-5)
+
+
 def test_a_rate_of_its_own_moves_conv2():
     players = DPAF(conv2_learning_rate=0.01, **TINY).players(SMALL, Run(device="cpu"), None)
     lower, upper = players.critic_optimiser.param_groups
