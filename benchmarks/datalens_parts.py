@@ -205,6 +205,7 @@ def options() -> argparse.Namespace:
     ask.add_argument("--also", nargs="*", default=[], help="further rows, each FIELD=VALUE,FIELD=VALUE")
     ask.add_argument("--set", nargs="*", default=[], help="FIELD=VALUE of every row")
     ask.add_argument("--seeds", type=int, default=1)
+    ask.add_argument("--count", type=int, default=COUNT, help="images that the CNN learns from")
     ask.add_argument("--judges", type=int, default=2)
     ask.add_argument("--pictures", type=Path)
     ask.add_argument("--out", required=True)
@@ -249,7 +250,7 @@ class Rows:
         method = trial(recipe, row, given)
         official = given.official and not seed
         with normalised_together(bool(row.get("together"))):
-            made = learned(method, self.images, run, given.quiet, IMAGES if official else COUNT)
+            made = learned(method, self.images, run, given.quiet, IMAGES if official else given.count)
         as_it_is = {"recipe": title, "published": recipe.published} if title in given.recipes else {"row": title}
         about = {
             **as_it_is,
