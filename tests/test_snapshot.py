@@ -29,6 +29,7 @@ PIXELS = 2  # grey levels by which another processor's arithmetic may move a pix
 REFUSED = "refused"
 # More ways of the methods that have several.
 WAYS = {
+    "datalens labels of the query": TINY["datalens"] | {"fake_labels": "query"},
     "datalens paper's order": TINY["datalens"] | {"order": "paper"},
     "datalens soft": TINY["datalens"]
     | {"rule": "soft", "blur": 1.0, "ema_decay": 0.9, "generator": "conv", "replay": 4},

@@ -10,7 +10,11 @@ from sfumato.recipes.topagg import RECIPES as TOPAGG
 
 FAITHFUL = ("paper", "code")  # kinds of settings that a table asks for
 # DPGAN's family has the settings of several papers: DP-GAN is Xie et al.'s, Private-GANs is Bie et al.'s.
-OF_A_FAMILY = {"DP-GAN": ("paper", "xie-code", "xie"), "Private-GANs": ("code",)}
+OF_A_FAMILY = {
+    "DataLens": ("paper", "code", "mended"),
+    "DP-GAN": ("paper", "xie-code", "xie"),
+    "Private-GANs": ("code",),
+}
 OURS = {"dpgan": "revised"}  # where our own kind has another name than "ours"
 # What recipes call a set, the nearest first: settings of another set are better than none, and their name says so.
 CALLED: dict[str, tuple[str, ...]] = {

@@ -75,4 +75,4 @@ def test_an_ablation_on_fairface_changes_the_recipe_that_works_there():
     (source,) = next(c.sources for c in dpaf.ablation("IX") if c.column == "mu 20" and c.data == dpaf.GENDER)
     assert source.on_stand_in["width"] == str(chosen["width"]) and "mu" not in source.on_stand_in
     (layout,) = next(c.sources for c in dpaf.ablation("VIII") if c.column == "C1-C3-C1" and c.data == dpaf.GENDER)
-    assert "layout" not in layout.on_stand_in and layout.on_stand_in["epochs"] == str(chosen["epochs"])
+    assert "layout" not in layout.on_stand_in and layout.on_stand_in["width"] == str(chosen["width"])
