@@ -127,7 +127,7 @@ def datalens_mended(name: str, epsilon: float) -> Recipe:
     """
     paper = datalens_paper(name, epsilon)
     changed = ", ".join(f"{field}={value}" for field, value in MENDED.items())
-    note = f"The paper's settings but for {changed}. {MEASURED}"
+    note = f"The paper's settings but for {changed}. {UNMEASURED}"
     return replace(
         paper,
         name=f"datalens-mended-{name}-{epsilon:g}",

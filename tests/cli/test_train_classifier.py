@@ -83,8 +83,8 @@ def test_it_refuses(argv, words, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-PATE = ("--by", "pate", "--device", "cpu", *(word for text in ("network=linear", "teacher=linear", "teachers=5",
-        "queries=30", "updates=2", "student_steps=3") for word in ("--set", text)))  # fmt: skip
+SETTINGS = ("network=linear", "teacher=linear", "teachers=5", "queries=30", "updates=2", "student_steps=3")
+PATE = ("--by", "pate", "--device", "cpu", *(word for text in SETTINGS for word in ("--set", text)))
 
 
 @pytest.mark.parametrize("aggregation", ["gnmax", "lnmax"])
