@@ -14,6 +14,8 @@ at all. The threshold, which is there for the noise, goes too, and `--steps` are
 `--recipes` runs recipes as they are: the noise and the steps are those of their plans, so that what is measured is what
 a release would be, though none is made; images are judged in other processes while the next ones are made.
 
+`agreement` is how far the teachers' votes agree, which is private and is told of public sets alone.
+
 Judges: the CNN of the papers (last step of the fixed schedule; best of eight test evaluations) and, with `--official`,
 the official code's evaluation of the first seed (best of 600 test epochs on 100,000 images; its last epoch).
 """
@@ -136,13 +138,24 @@ def trial(recipe: Recipe, row: dict[str, Any], given: argparse.Namespace) -> Tri
     return made
 
 
-def learned(method: Trial, images: Images, run: Run, quiet: bool, count: int) -> Images:
-    """Images of a generator that learns from public images behind a barrier of our own: no release."""
+def learned(method: Trial, images: Images, run: Run, quiet: bool, count: int) -> tuple[Images, float]:
+    """Images of a generator that learns from public images behind a barrier of our own, and how far teachers agreed.
+
+    Agreement is the root mean square over pixels of the mean vote, less what chance alone gives, over all queries.
+    """
     box = load(images)
     odometer = Odometer(method.plan(box.spec, Budget(EVER)))
     run = replace(run, odometer=odometer)
-    barrier = Barrier(box, box.spec, odometer, noise=Quiet() if quiet else None, device=run.device)
-    return method.learn(barrier, run).sample(count, seed=run.seed)
+    squares = []
+
+    def heard(name: str, total: Tensor) -> None:
+        mean = (total / method.teachers).square().mean()
+        squares.append(float(mean - (method.topk / box.spec.pixels - mean) / method.teachers))
+
+    noise = Quiet() if quiet else None
+    barrier = Barrier(box, box.spec, odometer, noise=noise, device=run.device, heard=heard)
+    net = method.learn(barrier, run)
+    return net.sample(count, seed=run.seed), max(0.0, float(np.mean(squares))) ** 0.5
 
 
 @contextmanager
@@ -250,7 +263,7 @@ class Rows:
         method = trial(recipe, row, given)
         official = given.official and not seed
         with normalised_together(bool(row.get("together"))):
-            made = learned(method, self.images, run, given.quiet, IMAGES if official else given.count)
+            made, agreement = learned(method, self.images, run, given.quiet, IMAGES if official else given.count)
         as_it_is = {"recipe": title, "published": recipe.published} if title in given.recipes else {"row": title}
         about = {
             **as_it_is,
@@ -261,6 +274,7 @@ class Rows:
             "teachers": method.teachers,
             "steps": method.steps,
             "judge": "test" if given.test else "held out",
+            "agreement": agreement if method.compress == "topk" else None,
             "synthesis_s": time.perf_counter() - start,
         }
         if given.pictures and not seed:
