@@ -74,8 +74,7 @@ BASELINES: dict[str, Baseline] = {
         "g-pate",
         "official README",
         "Confident-GNMax on ten random projections, bins of [-1e-4, 1e-4]. The code stops by an epsilon that depends "
-        "on the votes; here steps are as many as its sigma allows without looking at them. Fakes bear the query's "
-        f"labels, there each teacher's own. {DATALENS}",
+        f"on the votes; here steps are as many as its sigma allows without looking at them. {DATALENS}",
         TEACHERS
         | {
             "dimensions": 10,
