@@ -124,7 +124,7 @@ class GPATE(SteepEnsemble):
         for t in run.steps(self.steps, student=student, teachers=teachers, preview=preview):
             z, y = latents_and_labels(net, self.batch, run, t)
             x = student.fakes(z, y)
-            # A Wasserstein critic finds fakes of its own labels among these; a logistic one is shown some of every class.
+            # A Wasserstein critic finds fakes of its own labels by itself; a logistic one is shown some of every class.
             shown = (student.of_every_class(z), None) if self.loss == "logistic" else (x, y)
             self.teach(barrier, teachers, *shown, first=t == 0)
             R = votes.matrix(spec.pixels, run.generator("projection", t)).to(x)
