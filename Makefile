@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: venv demo test test-all lint docs bench clean
+.PHONY: venv demo studio test test-all lint docs bench clean
 
 venv: .venv/.ready
 
@@ -14,7 +14,11 @@ venv: .venv/.ready
 
 demo: venv
 	rm -rf demo
-	OMP_NUM_THREADS=2 $(BIN)/sfumato synthesize fashion-mnist --method dp-merf --epsilon 1 --out demo/release
+	OMP_NUM_THREADS=2 $(BIN)/sfumato synthesize fashion-mnist --epsilon 1 --count 20000 --out demo/release
+
+# The page in a browser, with public sets and a throw-away ledger; it prints the links that open it.
+studio: venv
+	$(BIN)/sfumato studio --demo
 
 lint: venv
 	$(BIN)/ruff check .

@@ -5,6 +5,10 @@
 
 writes docs/images/evaluation-desktop.png and docs/images/evaluation-phone.png. A third and a fourth argument bound
 their heights, in pixels of the page.
+
+    python -m benchmarks.screenshots confirm:DATA:PERSON:EPSILON docs/images/confirmation
+
+does the same for the screen on which a run of DATA is confirmed; nothing is spent.
 """
 
 from __future__ import annotations
@@ -76,9 +80,33 @@ def packed(image: Image.Image) -> bytes:
     return packed(image.resize((image.width * 9 // 10, image.height * 9 // 10), Image.Resampling.LANCZOS))
 
 
+def confirmation(words: str, folder: str) -> Path:
+    """A page with the screen of a terminal: what `sfumato synthesize` shows before it spends."""
+    from rich.console import Console
+
+    from sfumato.cli.confirm import QUESTION, show
+    from sfumato.flow.request import HOUSE, Request, proposed
+
+    data, person, epsilon = words.split(":")
+    asked = Request(data=data, method=HOUSE, person=person or None, epsilon=float(epsilon))
+    screen = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    show(screen, proposed(asked)[1].to_json(), "Before anything is spent")
+    screen.print(QUESTION, end="")
+    page = Path(folder) / "confirmation.html"
+    page.write_text(screen.export_html(inline_styles=True))
+    return page
+
+
+def main(source: str, target: str, heights: dict[str, int]) -> None:
+    """The pictures of one page."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = confirmation(source.removeprefix("confirm:"), folder) if source.startswith("confirm:") else Path(source)
+        for name, wide in WIDTHS.items():
+            made = Path(f"{target}-{name}.png")
+            made.write_bytes(packed(trimmed(shot(page, wide, min(heights[name], TALLEST)))))
+            print(made, made.stat().st_size)
+
+
 if __name__ == "__main__":
     heights = dict(zip(WIDTHS, (*map(int, sys.argv[3:5]), *list(HEIGHTS.values())[len(sys.argv[3:5]) :]), strict=True))
-    for name, wide in WIDTHS.items():
-        target = Path(f"{sys.argv[2]}-{name}.png")
-        target.write_bytes(packed(trimmed(shot(Path(sys.argv[1]), wide, min(heights[name], TALLEST)))))
-        print(target, target.stat().st_size)
+    main(sys.argv[1], sys.argv[2], heights)

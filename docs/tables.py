@@ -61,13 +61,13 @@ def method(page: Path, name: str) -> str:
     from sfumato import api
 
     (described,) = api.methods(name)
-    density, critic, objective, tractable = described["axes"]
     facts = [
         ("barrier", f"{described['site']}, {described['barrier']}"),
+        ("good for", described["good_for"]),
         ("family", described["family"]),
         ("paper", described["paper"]),
         ("framework", described["framework"]),
-        ("axes", f"{density} density, {critic} critic, {objective} objective, {tractable}"),
+        ("axes", described["model"]),
         ("public data", described["public_data"]),
         ("status", described["status"]),
     ]

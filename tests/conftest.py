@@ -1,7 +1,8 @@
 """Every test has a ledger, a folder of runs and a cache of its own, and computes on one thread.
 
 Methods of the package have audits in tests of their own; elsewhere the audit before a run passes them at once, unless a
-test is marked `audited`. Methods of a test's own are audited everywhere.
+test is marked `audited`. Methods of a test's own are audited everywhere. Tests have few records and nobody at a
+terminal: what a run asks for beforehand is waved through, unless a test is marked `approved`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import os
 
 import pytest
+
+from sfumato.flow.approval import Approval
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -34,6 +37,22 @@ def _passed_if_ours(examine, method, plan, public, verb, *, device):
     if type(method).__module__.startswith("sfumato."):
         return Report(plan.method, ())
     return apart._named(examine)(method, plan, public, verb, device)
+
+
+ADMIT = Approval.admit
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _waved_through():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Approval, "admit", lambda self, proposal: None)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _approved(request, monkeypatch):
+    if request.node.get_closest_marker("approved") is not None:
+        monkeypatch.setattr(Approval, "admit", ADMIT)
 
 
 @pytest.fixture

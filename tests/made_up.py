@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato import Budget, DataSpec, InputError, load
+from sfumato.errors import in_python
 from sfumato.privacy.bounds import Bound
 from sfumato.privacy.plan import Plan, crossing
 
@@ -26,6 +27,6 @@ def plan(spec: DataSpec | None = None, budget: Budget | None = None, **crossings
 
 
 def expects(source, says: str, **options) -> None:
-    """`load` refuses the source with a sentence that matches."""
-    with pytest.raises(InputError, match=says):
+    """`load` refuses the source with a sentence that matches, which says Python's arguments for options."""
+    with pytest.raises(InputError, match=in_python(says)):
         load(source, **options)

@@ -137,7 +137,7 @@ def test_a_run_stopped_from_python_is_resumed_from_python():
 
 def test_an_occupied_place_is_refused_before_the_budget(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match="--out"):
+    with pytest.raises(InputError, match="choose another `out`"):
         synthesize(DPMERF(**TINY), arrays(), Budget(2.0), count=3, out=tmp_path)
     assert budget_of(arrays())["history"] == []
 

@@ -44,7 +44,7 @@ from sfumato.methods import find, names
 method = find("{NAME}")(steps=2, batch=4, latent=4, width=8)
 random = np.random.default_rng(0)
 data = random.integers(0, 256, (60, 8, 8), dtype=np.uint8), np.arange(60) % 3
-release = synthesize(method, data, Budget(4.0), Run(device="cpu"), count=12, out="release")
+release = synthesize(method, data, Budget(4.0), Run(device="cpu"), count=12, out="release", force=True)
 print(json.dumps({{
     "found": "{NAME}" in names(),
     "about": api.methods("{NAME}")[0]["settings"]["steps"]["about"],

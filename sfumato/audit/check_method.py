@@ -70,8 +70,8 @@ def check(
     Args:
         method: any `Method`; at its `small()` size it is run briefly against a barrier that writes everything down.
         spec: the public description of the data it would get; small images of three classes otherwise.
-        budget: what the plan is made for; epsilon 4 otherwise, where games need few draws.
-        level: 0 for deterministic checks, 1 to add a game against each crossing, 2 one against the whole plan.
+        budget: what the plan is made for; epsilon 4 otherwise, where distinguishing tests need few draws.
+        level: 0 for deterministic checks, 1 to add a distinguishing test of each noisy query, 2 one of the whole plan.
         seed: of the made-up records and of the search; privacy noise is drawn afresh each time.
         public: public images, for a method that needs them.
         plan: the very plan that will be charged, where there is one already.
@@ -93,7 +93,9 @@ def check(
     rows.append(at_work(method, charged, recorded.seen, elsewhere=plan is None))
     played, lost = games(charged, recorded.seen, recorded.random, level, draws, runs)
     rows += [Finding(n, _level(n), g.ok, g.said(budget.delta)) for n, g in played]
-    rows += [Finding(n, _level(n), False, f"the game could not be played: {_short(error)}") for n, error in lost]
+    rows += [
+        Finding(n, _level(n), False, f"the distinguishing test could not be run: {_short(error)}") for n, error in lost
+    ]
     return Report(name, tuple(rows), tuple(played), device)
 
 
@@ -180,7 +182,7 @@ def _signature(method: Any) -> Finding:
 def _learned(seen: Seen) -> Finding:
     if seen.error is not None:
         return Finding("learns", 0, False, f"learning ended with {_short(seen.error)}")
-    return Finding("learns", 0, True, f"{len(seen.barrier.asked)} crossings recorded")
+    return Finding("learns", 0, True, f"{len(seen.barrier.asked)} noisy queries recorded")
 
 
 def _draws(seen: Seen) -> Finding:
@@ -191,8 +193,8 @@ def _draws(seen: Seen) -> Finding:
 
 def _used(seen: Seen, plan: Plan) -> Finding:
     idle = [name for name in plan.crossings if not seen.barrier.odometer.used[name]]
-    said = f"planned but never used: {', '.join(idle)}" if idle else "every planned crossing was used"
-    return Finding("crossings", 0, not idle, said)
+    said = f"planned but never used: {', '.join(idle)}" if idle else "every planned noisy query was made"
+    return Finding("noisy queries", 0, not idle, said)
 
 
 def _blind(recorded: RecordedRuns) -> Finding:

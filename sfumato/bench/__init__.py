@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from sfumato.bench import budgets, datalens, dpaf, survey
 from sfumato.bench.table import Figure, Listing, Table
-from sfumato.errors import InputError
+from sfumato.errors import InputError, did_you_mean
 
 PAPERS = {
     "datalens": "DataLens (Wang et al., CCS 2021)",
@@ -28,5 +26,4 @@ def find(name: str) -> Entry:
     """
     if name in ENTRIES:
         return ENTRIES[name]
-    near = get_close_matches(name, ENTRIES, n=3, cutoff=0.5) or list(ENTRIES)[:3]
-    raise InputError(f"There is no table or figure '{name}'; did you mean {' or '.join(near)}? See `sfumato bench`.")
+    raise InputError(f"There is no table or figure '{name}'; {did_you_mean(name, ENTRIES, 3, 'see `sfumato bench`.')}")

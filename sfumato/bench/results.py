@@ -1,8 +1,8 @@
 """Measured numbers: those that ship, and a user's own over them; and which cell each belongs to.
 
 A file is JSON: `command`, `machine`, `torch`, `settings` (changes to all of its rows) and `results`, a list of rows
-with `recipe` (or `method`), `data`, `epsilon` and, for each protocol, `mean`, `std` and `values`; `parts` may hold
-several such files.
+with `recipe` (or `method`), `data`, `epsilon` and, for each protocol, `mean`, `std` and `values`; `network` where it is
+not the CNN of the papers that judged, and `synthesis_s`, the seconds of a run; `parts` may hold several such files.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sfumato.errors import InputError
 
 SHIPPED = Path(__file__).parent / "results"
 NEUTRAL = {"precision", "moments", "microbatch", "count"}  # rounding, speed and how many images were judged
+CNN = "cnn"  # of the papers, which judges the images of all cells
 METRICS = {name for protocols in PROTOCOLS.values() for name in protocols}
 
 
@@ -42,6 +43,8 @@ class Result:
     date: str
     own: bool  # the user's, not shipped
     note: str
+    network: str  # that learned from the images
+    seconds: float | None  # from reading the data to the last synthetic image; often of runs side by side
 
     def made_by(self, source: Source) -> bool:
         """Whether this recipe or method made it, the changes aside."""
@@ -130,6 +133,8 @@ def _result(row: dict[str, Any], part: dict[str, Any], own: bool) -> Result:
         date=str(row.get("date") or part.get("date", "")),
         own=own,
         note=str(row.get("note") or part.get("note", "")),
+        network=str(row.get("network", CNN)),
+        seconds=float(took["mean"]) if isinstance(took := row.get("synthesis_s"), dict) else None,
     )
 
 
@@ -184,6 +189,8 @@ def _best(cell: Cell, source: Source, results: Sequence[Result], rivals: Sequenc
 def _fit(cell: Cell, source: Source, result: Result) -> Match | None:
     stand_in, size = STAND_INS.get(cell.data, ("", None))
     if not result.made_by(source) or not same_epsilon(cell.epsilon, result.epsilon):
+        return None
+    if cell.metric == "accuracy" and result.network != CNN:
         return None
     if cell.data and result.data not in (cell.data, stand_in):
         return None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from sfumato.bench.measure import Job, carry_out, summary
 from sfumato.bench.results import NEUTRAL, Match, Result, load, matched, normal, read, same_epsilon
 from sfumato.bench.sources import here
 from sfumato.bench.table import ELSEWHERE, STAND_INS, Cell, Figure, Source, Table
-from sfumato.errors import InputError
+from sfumato.errors import InputError, SfumatoError, did_you_mean
+from sfumato.flow.pool import LocalPool, time_left
 from sfumato.recipes import RECIPES
 from sfumato.run.progress import Silent
 
@@ -72,7 +72,7 @@ def make_missing(table: Table, asked: Asked, work: Work = carry_out) -> int:
     for done, (job, found) in enumerate(_made(jobs, work, asked), 1):
         file.add(job, found)
         left = (time.monotonic() - start) / done * (len(jobs) - done)
-        asked.progress.advance(done, f"{_named(job)}, {_time(left)} left")
+        asked.progress.advance(done, f"{_named(job)}, {time_left(left)} left")
     return len(jobs)
 
 
@@ -95,25 +95,18 @@ def _made(jobs: Sequence[Job], work: Work, asked: Asked) -> Iterator[tuple[Job, 
             asked.progress.advance(done, _named(job))
             yield job, tried(job, work)
         return
-    with ProcessPoolExecutor(asked.jobs, multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(tried, job, work): job for job in jobs}
-        try:
-            yield from ((waiting[done], done.result()) for done in as_completed(waiting))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    for outcome in LocalPool(asked.jobs).map(partial(_worked, work), jobs):
+        if outcome.lost:
+            raise SfumatoError(f"{_named(jobs[outcome.number])} failed: {outcome.lost}; what ended is kept.")
+        yield jobs[outcome.number], outcome.found
+
+
+def _worked(work: Work, job: Job) -> Found:
+    return tried(job, work)
 
 
 def _named(job: Job) -> str:
     return f"{job.cell.row} {job.source.name}, seed {job.seed}"
-
-
-def _time(seconds: float) -> str:
-    """A remaining time.
-
-    >>> _time(42.3), _time(600)
-    ('42 s', '10 min')
-    """
-    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
 
 
 def tried(job: Job, work: Work) -> Found:
@@ -270,5 +263,6 @@ def sets(texts: Sequence[str]) -> dict[str, str]:
 
     for text in texts:
         if text.partition(":")[0] not in SETS:
-            raise InputError(f"Expected --data NAME:PATH with a name of {', '.join(SETS)}, found '{text}'.")
+            hint = did_you_mean(text.partition(":")[0], SETS, otherwise=f"there are {', '.join(SETS)}.")
+            raise InputError(f"Expected --data NAME:PATH with the name of a set, found '{text}'; {hint}")
     return {text.partition(":")[0]: text for text in texts}

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.classify.features import Public, public_features
-from sfumato.classify.scattering import LEAST, MAPS, Scattering, outputs
 from sfumato.errors import InputError
 from sfumato.evaluate.features import fingerprint
+from sfumato.networks.scattering import LEAST, MAPS, Scattering, outputs
 
 NETWORKS = ("cnn", "scattering", "features", "linear")
 SMALLEST = {"cnn": 14, "scattering": LEAST, "features": 1, "linear": 1}

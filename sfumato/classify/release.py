@@ -70,19 +70,24 @@ class TrainedClassifier:
         """The class names, in the order of the labels."""
         return self.network.architecture.classes
 
-    @torch.no_grad()
     def predict(self, pixels: np.ndarray, batch: int = 512) -> np.ndarray:
         """Labels of uint8 images (n, channels, height, width)."""
+        return np.asarray(self.logits(pixels, batch).argmax(1))
+
+    @torch.no_grad()
+    def logits(self, pixels: np.ndarray, batch: int = 512) -> np.ndarray:
+        """A score of each class for uint8 images (n, channels, height, width)."""
         shape = self.network.architecture.shape
         if pixels.dtype != np.uint8 or pixels.shape[1:] != shape:
             wanted = "x".join(map(str, shape))
             raise InputError(f"Expected uint8 images of {wanted}, found {pixels.dtype} of {pixels.shape[1:]}.")
         device = next(self.network.head.parameters()).device
-        labels = [
-            self.network(piece.to(device).float() / 255).argmax(1).cpu()
+        scores = [
+            self.network(piece.to(device).float() / 255).float().cpu()
             for piece in torch.split(torch.from_numpy(np.ascontiguousarray(pixels)), batch)
+            if len(piece)
         ]
-        return torch.cat([torch.zeros(0, dtype=torch.long), *labels]).numpy()
+        return torch.cat([torch.zeros(0, len(self.classes)), *scores]).numpy()
 
     def save(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, NoReturn
 
 import typer
@@ -18,9 +19,13 @@ from sfumato.cli.evaluate import evaluate
 from sfumato.cli.keygen import keygen
 from sfumato.cli.methods import methods
 from sfumato.cli.plan import plan
+from sfumato.cli.publish import publish
 from sfumato.cli.recipes import recipes
 from sfumato.cli.refit import refit
+from sfumato.cli.runs import runs
 from sfumato.cli.sample import sample
+from sfumato.cli.studio import studio
+from sfumato.cli.sweep import sweep
 from sfumato.cli.synthesize import synthesize
 from sfumato.cli.train_classifier import train_classifier
 from sfumato.cli.tune import tune
@@ -32,7 +37,6 @@ app = typer.Typer(
     name="sfumato",
     help="Turn a sensitive image set into a synthetic one that may be published, under differential privacy.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -45,13 +49,17 @@ VERBS = (
     sample,
     train_classifier,
     tune,
+    sweep,
     budget,
+    runs,
     audit,
     verify,
+    publish,
     keygen,
     evaluate,
     compare,
     bench,
+    studio,
 )
 for verb in VERBS:
     app.command()(verb)
@@ -75,7 +83,10 @@ def _sfumato(
 def run(argv: Sequence[str]) -> int:
     """Carry out one command line and return its exit status; nothing is raised."""
     command = typer.main.get_command(app)
-    return ended(lambda: command.main(list(argv), prog_name="sfumato", standalone_mode=False), as_json="--json" in argv)
+    verb = next((word for word in argv if not word.startswith("-")), "")
+    act = partial(command.main, list(argv), prog_name="sfumato", standalone_mode=False)
+    debug = not {"--verbose", "-v"}.isdisjoint(argv)
+    return ended(act, as_json="--json" in argv, verb=verb, debug=debug)
 
 
 def main() -> NoReturn:

@@ -1,4 +1,4 @@
-"""`sfumato audit`: planted bugs, methods and releases put to the test."""
+"""`sfumato audit`: seeded faults, methods and releases put to the test."""
 
 from __future__ import annotations
 
@@ -15,12 +15,20 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 OF_METHOD = ("recipe", "level", "epsilon", "delta", "relation", "unit", "labels", "set", "device", "picture")
-EPSILON = 4.0  # where games need few draws
+EPSILON = 4.0  # where distinguishing tests need few draws
 WHAT = "--gallery, --method NAME, or RELEASE with --members DIR --nonmembers DIR"
 
 Release = Annotated[str | None, typer.Argument(metavar="[RELEASE]", help="A release folder.", show_default=False)]
-Gallery = Annotated[bool, typer.Option("--gallery", help="Show that the auditors catch every planted bug.")]
-Level = Annotated[int, typer.Option(metavar="0|1|2", help="0: seconds; 1: a game a crossing; 2: the whole plan too.")]
+Gallery = Annotated[bool, typer.Option("--gallery", help="Show that the auditors catch every seeded fault.")]
+Level = Annotated[
+    int,
+    typer.Option(
+        metavar="0|1|2", help="0: seconds; 1: a distinguishing test of each noisy query; 2: of the whole plan too."
+    ),
+]
+Audited = Annotated[
+    str | None, typer.Option("--method", metavar="NAME", help="See `sfumato methods`.", show_default=False)
+]
 Picture = Annotated[str | None, typer.Option(metavar="FILE.png", help="Draw measured against claimed (level 1 or 2).")]
 Members = Annotated[str | None, typer.Option(metavar="DATA", help="Records that were behind the release.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute, as the run would.")]
@@ -32,7 +40,7 @@ def audit(
     context: typer.Context,
     release: Release = None,
     gallery: Gallery = False,
-    method: options.MethodName = None,
+    method: Audited = None,
     recipe: options.Recipe = None,
     level: Level = 0,
     epsilon: options.Epsilon = None,
@@ -48,7 +56,7 @@ def audit(
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> Answer:
-    """Try to refute a privacy claim: of every planted bug, of a method on made-up records, or of a release.
+    """Try to refute a privacy claim: of every seeded fault, of a method on made-up records, or of a release.
 
     A pass says that nothing was found. What fails ends with exit status 4.
     """
@@ -94,11 +102,13 @@ def _show_gallery(out: Console, rows: list[dict[str, Any]]) -> None:
         (row["id"], row["name"], row["verdict"], row["twin"], "ok" if row["ok"] else "WRONG", row["detail"])
         for row in rows
     ]
-    out.print(table("Planted bugs", ("id", "bug", "verdict", "twin", "", "what decided"), lines))
+    out.print(
+        table("Seeded faults and their controls", ("id", "fault", "verdict", "control", "", "what decided"), lines)
+    )
     caught = sum(row["expected"] == "caught" and row["ok"] for row in rows)
     planted = sum(row["expected"] == "caught" for row in rows)
     passed = sum(row["expected"] == "pass" and row["ok"] for row in rows)
-    out.print(f"{caught} of {planted} planted bugs caught, {passed} of {len(rows) - planted} controls passed.")
+    out.print(f"{caught} of {planted} seeded faults caught, {passed} of {len(rows) - planted} sound oddities passed.")
 
 
 def _asked(context: typer.Context, settings: dict[str, str]) -> dict[str, Any]:
@@ -110,7 +120,7 @@ def _asked(context: typer.Context, settings: dict[str, str]) -> dict[str, Any]:
     if asked["level"] not in (0, 1, 2):
         raise InputError(f"Expected --level 0, 1 or 2, found {asked['level']}.")
     if asked["picture"] is not None and asked["level"] == 0:
-        raise InputError("--picture shows a game; add --level 1 or --level 2.")
+        raise InputError("--picture shows a distinguishing test; add --level 1 or --level 2.")
     return asked | {"epsilon": asked["epsilon"] or EPSILON}
 
 
@@ -122,6 +132,7 @@ def _method(asked: dict[str, Any]) -> Answer:
     picture = asked["picture"]
     spec = request.made_up(asked["unit"], asked["recipe"])
     budget = api.make_budget(asked["epsilon"], asked["delta"], asked["relation"], asked["unit"])
+    asked = asked | {"labels": request.labels_for(asked["labels"], spec, budget)}
     method = api.make_method(name, asked["settings"], asked["labels"], spec.classes)
     report = api.audit_method(
         method, spec=spec, budget=budget, level=asked["level"], seed=asked["seed"], device=asked["device"]
@@ -185,6 +196,9 @@ def _release(release: str, members: str | None, nonmembers: str | None, seed: in
 
     if members is None or nonmembers is None:
         raise InputError("An attack on a release needs both --members DATA and --nonmembers DATA.")
+    api.release_folder(release)
+    for source in (members, nonmembers):
+        api.must_exist(source)
     typer.echo("This attack reads private records; its result is internal and is not for publication.", err=True)
     outcome = api.audit_release(release, members, nonmembers, seed=seed)
     answer = Answer(outcome, lambda out: _show_release(out, outcome), json)
@@ -204,7 +218,7 @@ def _show_release(out: Console, outcome: dict[str, Any]) -> None:
         )
         for row in outcome["rows"]
     ]
-    out.print(table(outcome["attack"], ("measure", "value", "95 % interval", "ceiling", ""), rows))
+    out.print(table(outcome["attack"], ("measure", "value", "95 % interval", "upper bound", ""), rows))
     claim = outcome["claim"]
     out.print(
         pairs(
@@ -217,7 +231,7 @@ def _show_release(out: Console, outcome: dict[str, Any]) -> None:
                 ),
                 ("verdict", outcome["verdict"]),
                 ("note", outcome["note"]),
-                ("caveat", outcome["caveat"]),
+                ("limitation", outcome["caveat"]),
             ]
         )
     )

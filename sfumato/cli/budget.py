@@ -27,6 +27,12 @@ Total = Annotated[
     float | None, typer.Option(metavar="EPSILON", callback=_total, help="Grant this much in all, as the custodian.")
 ]
 
+STATUS = {
+    "committed": "finished",
+    "begun": "unfinished (charged)",
+    "reserved": "unfinished (charged)",
+    "returned": "returned (not charged)",
+}
 THROW_AWAY = "This set is public: its ledger is thrown away after each run, unless one is named with --ledger FILE."
 
 
@@ -87,7 +93,7 @@ def _facts(account: dict[str, Any]) -> list[tuple[str, str]]:
         ("total", f"epsilon {number(total['epsilon'])} {_meant(total)}"),
         ("spent", f"epsilon {at_most(account['spent'])} by {runs} run{'s' * (runs != 1)}"),
         ("remaining", f"epsilon {at_least(account['remaining'])} for one more run"),
-        ("mu", number(account["mu"])),
+        ("mu", f"{number(account['mu'])} (of all runs together, as one Gaussian mechanism: N(0, 1) against N(mu, 1))"),
     ]
 
 
@@ -99,4 +105,4 @@ def _run(run: dict[str, Any], total: dict[str, Any]) -> tuple[str, ...]:
     same = (run["delta"], run["relation"]) == (total["delta"], total["relation"])
     under = "" if same else f" at {number(run['delta'])}, {run['relation']}"
     when = str(run["time"]).replace("T", " ")[:16]
-    return when, run["run"], run["method"], at_most(run["epsilon"]) + under, run["status"]
+    return when, run["run"], run["method"], at_most(run["epsilon"]) + under, STATUS.get(run["status"], run["status"])

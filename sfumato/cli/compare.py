@@ -22,6 +22,8 @@ def compare(releases: Releases, out: Out = "comparison", json: options.Json = Fa
     """Put releases side by side: guarantee, accuracy and FID as evaluated, and how they look."""
     from sfumato import api
 
+    for release in releases:
+        api.release_folder(release)
     comparison = api.compare(releases, out)
     return Answer(comparison, lambda console: _show(console, comparison), json)
 
@@ -40,7 +42,7 @@ def _show(out: Console, comparison: dict[str, Any]) -> None:
         for row in comparison["rows"]
     ]
     judged = f"accuracy ({comparison['classifier']})" if comparison["classifier"] else "accuracy"
-    columns = ("", "method", "epsilon", "delta", "relation, unit", judged, "FID")
+    columns = ("", "method", "epsilon", "delta", "adjacency, unit", judged, "FID")
     out.print(table("Releases side by side", columns, rows, whole=("epsilon", "delta")))
     for row in comparison["rows"]:
         notes = f" ({'; '.join(row['notes'])})" if row["notes"] else ""

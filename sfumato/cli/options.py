@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import typer
@@ -56,6 +57,33 @@ def _between(name: str, value: _Number, least: float, most: float) -> _Number:
     return value
 
 
+# What a config file cannot say: it is about this call, or about a run that exists already.
+NOT_IN_CONFIG = frozenset({"config", "resume", "json", "quiet", "verbose", "yes", "force", "unsound"})
+
+
+def _config(context: typer.Context, value: str | None) -> str | None:
+    """What a file says becomes the default of each option: what is typed beside it wins, and all is checked alike."""
+    if value is not None:
+        from sfumato import api
+
+        known = {str(parameter.name) for parameter in context.command.params} - NOT_IN_CONFIG
+        context.default_map = api.read_config(value, known)
+    return value
+
+
+@dataclass(frozen=True)
+class Loudness:
+    """How much a command says: one JSON object, the least, as usual, or more."""
+
+    as_json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        if self.quiet and self.verbose:
+            raise InputError("A command says less or more, not both; leave out --quiet or --verbose.")
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Epsilon = Annotated[
     float | None,
@@ -70,7 +98,10 @@ Unit = Annotated[
     typer.Option(metavar="record|person", help="Whose presence is hidden; a person where --person is given."),
 ]
 MethodName = Annotated[
-    str | None, typer.Option("--method", metavar="NAME", help="See `sfumato methods`.", show_default=False)
+    str | None,
+    typer.Option(
+        "--method", metavar="NAME", help="See `sfumato methods`; sfumato where none is named.", show_default=False
+    ),
 ]
 Recipe = Annotated[
     str | None,
@@ -94,9 +125,10 @@ Person = Annotated[
 Labels = Annotated[
     str,
     typer.Option(
-        metavar="uniform|FILE|private:F",
+        metavar="auto|uniform|FILE|private:F",
         callback=_labels,
-        help="How often each class is made: evenly, by weights in a file, or measured with a share F of the budget.",
+        help="How often each class is made: evenly, by weights in a file, or measured with a share F of the budget; "
+        "auto measures where data are private.",
     ),
 ]
 Count = Annotated[int, typer.Option(metavar="N", callback=count_in_range, help="Number of synthetic images.")]
@@ -115,6 +147,26 @@ Microbatch = Annotated[
 Ledger = Annotated[str | None, typer.Option(metavar="FILE", help="The privacy ledger, instead of your default one.")]
 Out = Annotated[str, typer.Option(metavar="DIR", help="The folder to write; it must be new or empty.")]
 Release = Annotated[str, typer.Argument(metavar="RELEASE", help="A release folder.", show_default=False)]
+
+
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress; print the path of what was written, and warnings.")
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="A line for each stage with its time, and every crossing at the end.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the budget is spent, for scripts.")]
+Force = Annotated[bool, typer.Option("--force", help="Go on where nothing useful can come of it.")]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        callback=_config,
+        is_eager=True,
+        help="Options from a YAML file, such as the one written beside each release; what is typed wins.",
+        show_default=False,
+    ),
+]
 
 
 def settings(given: Sequence[str] | None) -> dict[str, str]:
@@ -165,5 +217,6 @@ def flag(name: str) -> str:
 
 
 def given(context: typer.Context) -> list[str]:
-    """The parameters that the user typed."""
-    return [name for name in context.params if (at := context.get_parameter_source(name)) and at.name == "COMMANDLINE"]
+    """The parameters that the user typed, or wrote into a config file."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return [name for name, at in sources.items() if at and at.name in ("COMMANDLINE", "DEFAULT_MAP")]

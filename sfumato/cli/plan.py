@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli import options
+from sfumato.cli import confirm, options
 from sfumato.cli.show import Answer, at_most, names, number, pairs, plain, table, warned
 from sfumato.errors import InputError
 
@@ -20,21 +20,22 @@ MOST_RECORDS = 10**12
 MOST_CLASSES = 10_000
 LARGEST_SIDE = 4096
 DESCRIBE = "--records N --shape 1x28x28 --classes 10"
-OF_FILES = ("size", "grey", "split", "label", "person")
+OF_FILES = ("size", "grey", "split", "label", "person", "count", "ledger")
 
-Data = Annotated[str | None, typer.Option(metavar="DATA", help="A folder, file or named set.", show_default=False)]
+Data = Annotated[str | None, typer.Argument(metavar="[DATA]", help="A folder, file or named set.", show_default=False)]
 Shape = Annotated[str | None, typer.Option(metavar="CxHxW", help="Image shape, such as 1x28x28, without files.")]
 Classes = Annotated[int | None, typer.Option(metavar="N", help="Number of classes, without files.")]
 
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where the run would compute.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Say in sentences what is asked, what it costs, and why.")]
 
 
 def plan(
     context: typer.Context,
+    data: Data = None,
     method: options.MethodName = None,
     recipe: options.Recipe = None,
     epsilon: options.Epsilon = None,
-    data: Data = None,
     records: options.Records = None,
     shape: Shape = None,
     classes: Classes = None,
@@ -42,26 +43,29 @@ def plan(
     relation: options.Relation = "add-remove",
     unit: options.Unit = None,
     private_count: options.PrivateCount = False,
-    labels: options.Labels = "uniform",
+    labels: options.Labels = "auto",
     size: options.Size = None,
     grey: options.Grey = False,
     split: options.Split = "train",
     label: options.Label = None,
     person: options.Person = None,
     set: options.Settings = None,
+    count: options.Count = 10_000,
+    device: Device = "auto",
+    ledger: options.Ledger = None,
     explain: Explain = False,
     json: options.Json = False,
 ) -> Answer:
-    """Show what a run would ask of the data and the guarantee it would give. Spends nothing.
+    """Show what a run would ask of the data, the guarantee it would give, its cost and its time. Spends nothing.
 
-    Give --data DATA, or describe data that need not exist with --records, --shape and --classes; a recipe describes
-    its own.
+    Give DATA, or describe data that need not exist with --records, --shape and --classes; a recipe describes its own.
     """
     from sfumato import api
     from sfumato.flow import request
 
     typed = request.typed(context.params, options.given(context), options.settings(set))
     asked = _request(typed)
+    api.must_exist(data)
     api.make_budget(asked.epsilon, asked.delta, relation)
     api.make_method(asked.method, asked.settings)
     if data is None and recipe is not None:
@@ -69,13 +73,13 @@ def plan(
     if data is None:
         described = _check_description(records, shape, classes, options.given(context))
         spec = request.describe(*described, unit=unit or "record", private_count=private_count)
+        made = request.plan_for(asked, spec)
+        plan_json = made.to_json()
     else:
         _check_data(shape, classes)
         options.check_unit(unit, person)
-        with asked.load() as box:
-            spec = box.spec
-    made = request.plan_for(asked, spec)
-    plan_json = made.to_json()
+        made, told = request.proposed(asked)
+        plan_json = made.to_json() | {"proposal": told.to_json()}
     if explain:
         plan_json["explanation"] = request.explained(asked, made)
     return Answer(plan_json, lambda out: _show(out, plan_json), json)
@@ -84,16 +88,15 @@ def plan(
 def _request(typed: dict[str, Any]) -> Request:
     from sfumato.flow.request import Request
 
-    for name, what in (("method", "--method NAME"), ("epsilon", "--epsilon E")):
-        if typed[name] is None:
-            raise InputError(f"Say what to plan: {what} is missing (or give --recipe NAME).")
+    if typed["epsilon"] is None:
+        raise InputError("Say what to plan: --epsilon E is missing (or give --recipe NAME).")
     known = {f.name for f in fields(Request)}
     return Request(**{k: v for k, v in typed.items() if k in known and k != "data"}, data=typed["data"] or "described")
 
 
 def _check_data(shape: str | None, classes: int | None) -> None:
     if shape is not None or classes is not None:
-        raise InputError(f"Give either --data DATA or a description ({DESCRIBE}), not both.")
+        raise InputError(f"Give either DATA or a description ({DESCRIBE}), not both.")
 
 
 def _check_description(
@@ -101,11 +104,11 @@ def _check_description(
 ) -> tuple[int, str, int]:
     """The description; one with a part missing or with numbers that no image set has is refused."""
     if records is None and shape is None and classes is None:
-        raise InputError(f"Say which data to plan for: give --data DATA, or {DESCRIBE}.")
+        raise InputError(f"Say which data to plan for: give DATA, or {DESCRIBE}.")
     if records is None or shape is None or classes is None:
-        raise InputError(f"A description needs all of {DESCRIBE}; give the missing ones, or --data DATA instead.")
+        raise InputError(f"A description needs all of {DESCRIBE}; give the missing ones, or DATA instead.")
     if misplaced := [name for name in OF_FILES if name in given]:
-        raise InputError(f"{options.flag(misplaced[0])} is about files; it goes with --data DATA.")
+        raise InputError(f"{options.flag(misplaced[0])} is about files; it goes with DATA.")
     for name, value, most in (("records", records, MOST_RECORDS), ("classes", classes, MOST_CLASSES)):
         if not 1 <= value <= most:
             raise InputError(f"Expected --{name} from 1 to {most}, found {value}.")
@@ -123,11 +126,14 @@ def _show(out: Console, plan_json: dict[str, Any]) -> None:
     from rich.panel import Panel
     from rich.text import Text
 
+    if "proposal" in plan_json:
+        confirm.show(out, plan_json["proposal"], "What would be done, nothing is spent")
     title = Text(f"Plan: {plan_json['method']}, nothing is spent")
     out.print(Panel(pairs(_facts(plan_json)), title=title, title_align="left", box=box.ROUNDED))
     columns = ("crossing", "mechanism", "sigma", "sensitivity", "multiplier", "sampling", "times")
     out.print(table("What crosses the barrier", columns, [_crossing(c) for c in plan_json["crossings"]]))
-    warned(out, plan_json["warnings"])
+    if "proposal" not in plan_json:
+        warned(out, plan_json["warnings"])
     for section in plan_json.get("explanation", ()):
         _show_section(out, section)
 

@@ -33,15 +33,15 @@ class Answer:
             self.show(console())
 
 
-def console() -> Console:
-    """Standard output, plain where it is no terminal."""
+def console(stderr: bool = False) -> Console:
+    """Standard output, or where questions and progress go; plain where it is no terminal."""
     from rich.console import Console
 
     class Out(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Out(markup=False, emoji=False, highlight=False)
+    return Out(markup=False, emoji=False, highlight=False, stderr=stderr)
 
 
 def finite(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli import options
+from sfumato.cli.confirm import approval
 from sfumato.cli.lines import display
 from sfumato.cli.released import released
 from sfumato.cli.show import Answer, number, pairs, path_line, plain
@@ -27,10 +28,19 @@ Provenance = Annotated[str | None, typer.Option(metavar="TEXT", help="Where the 
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
 Sign = Annotated[str | None, typer.Option(metavar="FILE", help="Sign with this key; see `sfumato keygen`.")]
 Signer = Annotated[str | None, typer.Option(metavar="TEXT", help="Who signs, in words.")]
+License = Annotated[str | None, typer.Option(metavar="NAME", help="Licence of the release, such as cc-by-4.0.")]
+Title = Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the release, in its card.")]
+Contact = Annotated[str | None, typer.Option(metavar="TEXT", help="Whom readers may ask, in its card.")]
 Unsound = Annotated[
     bool, typer.Option("--unsound", help="DPAF as printed, which is not private: on public images alone, no release.")
 ]
-Resume = Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a stopped run; takes no other option.")]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN",
+        help="Go on with a stopped run, see `sfumato runs`; of the other options it takes --ledger alone.",
+    ),
+]
 
 WITH_UNSOUND = {
     "data",
@@ -49,8 +59,14 @@ WITH_UNSOUND = {
     "device",
     "out",
     "unsound",
+    "yes",
+    "force",
+    "config",
+    "quiet",
+    "verbose",
     "json",
 }
+BESIDE_RESUME = ("resume", "ledger", "quiet", "verbose", "json")
 
 
 def synthesize(
@@ -70,7 +86,7 @@ def synthesize(
     split: options.Split = "train",
     label: options.Label = None,
     person: options.Person = None,
-    labels: options.Labels = "uniform",
+    labels: options.Labels = "auto",
     public: Public = None,
     provenance: Provenance = None,
     format: options.Format = "png",
@@ -82,46 +98,63 @@ def synthesize(
     out: options.Out = "release",
     sign: Sign = None,
     signer: Signer = None,
+    license: License = None,
+    title: Title = None,
+    contact: Contact = None,
     unsound: Unsound = False,
     resume: Resume = None,
+    yes: options.Yes = False,
+    force: options.Force = False,
+    config: options.Config = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> Answer | None:
     """Learn a generator from private images within a budget and write a release folder."""
     from sfumato.flow import request
 
+    how = options.Loudness(json, quiet, verbose)
     if resume is not None:
-        _alone(options.given(context))
+        alone(options.given(context))
         if request.follows():
             request.assist(None, resume)
             return None
-        return _watched(lambda shown: request.resume(resume, shown), json)
+        return resumed(resume, ledger, how)
     asked = _request(request.typed(context.params, options.given(context), options.settings(set)), unit)
     if unsound:
-        return _unsound(asked, options.given(context), json)
+        return _unsound(asked, options.given(context), how)
     if request.follows():
         request.assist(asked, None)
         return None
-    return _watched(lambda shown: (asked, request.carry_out(asked, shown)), json)
+    return _watched(lambda shown: (asked, request.carry_out(asked, shown, approval(yes, force, how, shown))), how)
 
 
-def _alone(given: list[str]) -> None:
-    if others := [name for name in given if name not in ("resume", "json")]:
+def resumed(run: str, ledger: str | None, how: options.Loudness) -> Answer:
+    """Go on with a stopped run; also for `sfumato runs RUN --resume`."""
+    from sfumato.flow import request
+
+    return _watched(lambda shown: request.resume(run, shown, ledger), how)
+
+
+def alone(given: list[str], beside: tuple[str, ...] = ()) -> None:
+    """Refuse what a resumed run cannot take: it keeps all that it was begun with but the place of its ledger."""
+    if others := [name for name in given if name not in (*BESIDE_RESUME, *beside)]:
         what = "DATA" if others[0] == "data" else options.flag(others[0])
         raise InputError(f"A resumed run keeps all it was begun with; leave out {what} beside --resume.")
 
 
-def _unsound(asked: Request, given: list[str], as_json: bool) -> Answer:
+def _unsound(asked: Request, given: list[str], how: options.Loudness) -> Answer:
     """DPAF as its paper prints it: images with a stamp."""
     from sfumato import api
 
     if others := [name for name in given if name not in WITH_UNSOUND]:
         raise InputError(f"--unsound makes no release and takes no {options.flag(others[0])}; leave it out.")
-    progress = display(as_json)
+    progress = display(how.as_json, how)
     try:
         facts = api.as_printed(asked, progress)
     finally:
         progress.close()
-    return Answer(facts, lambda out: _show_unsound(out, facts), as_json)
+    return Answer(facts, lambda out: _show_unsound(out, facts), how.as_json)
 
 
 def _show_unsound(out: Console, facts: dict[str, Any]) -> None:
@@ -145,17 +178,17 @@ def _request(typed: dict[str, Any], unit: str | None) -> Request:
     """The request as typed; its fields bear the names of the options."""
     from sfumato.flow.request import Request
 
-    for name, what in (("data", "DATA"), ("method", "--method NAME"), ("epsilon", "--epsilon E")):
+    for name, what in (("data", "DATA"), ("epsilon", "--epsilon E")):
         if typed[name] is None:
             raise InputError(f"Say what to synthesize from and how: {what} is missing (or --resume RUN to go on).")
     options.check_unit(unit, typed["person"])
     return Request(**{f.name: typed[f.name] for f in fields(Request) if f.name in typed})
 
 
-def _watched(act: Any, as_json: bool) -> Answer:
-    progress = display(as_json)
+def _watched(act: Any, how: options.Loudness) -> Answer:
+    progress = display(how.as_json, how)
     try:
         asked, release = act(progress)
     finally:
         progress.close()
-    return released(release, asked.out, as_json)
+    return released(release, asked.out, how.as_json, how=how)

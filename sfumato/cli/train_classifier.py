@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli import options
+from sfumato.cli.confirm import approval
 from sfumato.cli.lines import display
+from sfumato.cli.released import crossings, quietly
 from sfumato.cli.show import Answer, names, pairs, path_line, warned
-from sfumato.cli.synthesize import Data, Device, Resume, Sign, Signer
+from sfumato.cli.synthesize import Data, Device, Resume, Sign, Signer, alone
 from sfumato.errors import InputError
+from sfumato.run.progress import Silent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,8 +26,11 @@ Network = Annotated[
     str | None,
     typer.Option(metavar="scattering|cnn|features|linear", help="What is trained.", show_default="scattering"),
 ]
-Test = Annotated[str | None, typer.Option(metavar="DATA", help="Public images to test it on.", show_default=False)]
-TestSplit = Annotated[str, typer.Option(metavar="NAME", help="The part of the test images to read.")]
+# Not --test, which names the real test set of `sfumato evaluate`: what is seen here is shown to anyone.
+PublicTest = Annotated[
+    str | None, typer.Option(metavar="DATA", help="Public images to test it on.", show_default=False)
+]
+PublicTestSplit = Annotated[str, typer.Option(metavar="NAME", help="The part of the public test images to read.")]
 Provenance = Annotated[
     str | None,
     typer.Option(metavar="TEXT", help="Where public and test images are from that are public.", show_default=False),
@@ -38,7 +44,7 @@ Public = Annotated[
     typer.Option(metavar="DATA", help="Public images that --by pate asks about; made up without.", show_default=False),
 ]
 Out = Annotated[str, typer.Option(metavar="DIR", help="The folder to write; it must be new or empty.")]
-BESIDE = ("resume", "test", "test_split", "provenance", "json")
+BESIDE = ("public_test", "public_test_split", "provenance")
 
 
 def train_classifier(
@@ -60,8 +66,8 @@ def train_classifier(
     person: options.Person = None,
     set: options.Settings = None,
     public: Public = None,
-    test: Test = None,
-    test_split: TestSplit = "test",
+    public_test: PublicTest = None,
+    public_test_split: PublicTestSplit = "test",
     provenance: Provenance = None,
     seed: options.Seed = 0,
     device: Device = "auto",
@@ -71,26 +77,38 @@ def train_classifier(
     sign: Sign = None,
     signer: Signer = None,
     resume: Resume = None,
+    yes: options.Yes = False,
+    force: options.Force = False,
+    config: options.Config = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> Answer:
     """Train a classifier on private images within a budget and write a folder that may be published."""
     from sfumato import api
 
-    if provenance is not None and test is None and public is None:
-        raise InputError("A provenance goes with test images; add --test DATA or --public DATA, or leave it out.")
+    if provenance is not None and public_test is None and public is None:
+        raise InputError(
+            "A provenance goes with test images; add --public-test DATA or --public DATA, or leave it out."
+        )
+    how = options.Loudness(json, quiet, verbose)
     if resume is not None:
-        _alone(options.given(context))
-        seen = api.read_test(test, provenance, test_split)
-        return _watched(lambda shown: api.resume_training(resume, seen, shown), json)
+        alone(options.given(context), BESIDE)
+        return resumed(resume, api.read_test(public_test, provenance, public_test_split), ledger, how)
     asked = _request(context.params, options.given(context), options.settings(set), unit)
-    seen = api.read_test(test, provenance, test_split, size=size, grey=grey, label=label)
-    return _watched(lambda shown: (asked, *api.carry_out_training(asked, seen, shown)), json)
+    seen = api.read_test(public_test, provenance, public_test_split, size=size, grey=grey, label=label)
+
+    def act(shown: Silent) -> tuple[Any, ...]:
+        return asked, *api.carry_out_training(asked, seen, shown, approval(yes, force, how, shown))
+
+    return _watched(act, how)
 
 
-def _alone(given: list[str]) -> None:
-    if others := [name for name in given if name not in BESIDE]:
-        what = "DATA" if others[0] == "data" else options.flag(others[0])
-        raise InputError(f"A resumed run keeps all it was begun with; leave out {what} beside --resume.")
+def resumed(run: str, seen: Any, ledger: str | None, how: options.Loudness) -> Answer:
+    """Go on with a stopped run, and test on the public images `seen`; also for `sfumato runs RUN --resume`."""
+    from sfumato import api
+
+    return _watched(lambda shown: api.resume_training(run, seen, shown, ledger), how)
 
 
 def _request(typed: dict[str, Any], given: list[str], settings: dict[str, str], unit: str | None) -> Request:
@@ -129,16 +147,16 @@ def _check_way(typed: dict[str, Any], ways: dict[str, str]) -> None:
         raise InputError("Public data and their provenance go together: give both --public DATA and --provenance TEXT.")
 
 
-def _watched(act: Any, as_json: bool) -> Answer:
-    progress = display(as_json)
+def _watched(act: Any, how: options.Loudness) -> Answer:
+    progress = display(how.as_json, how)
     try:
         asked, classifier, accuracy = act(progress)
     finally:
         progress.close()
-    return _told(classifier, asked.out, accuracy, as_json)
+    return _told(classifier, asked.out, accuracy, how)
 
 
-def _told(classifier: Any, folder: str, accuracy: float | None, as_json: bool) -> Answer:
+def _told(classifier: Any, folder: str, accuracy: float | None, how: options.Loudness) -> Answer:
     statement = classifier.statement
     guarantee = {key: statement["guarantee"][key] for key in ("epsilon", "delta", "relation", "unit", "mu", "summary")}
     facts = {
@@ -150,10 +168,13 @@ def _told(classifier: Any, folder: str, accuracy: float | None, as_json: bool) -
         "warnings": list(statement["deviations"]["warnings"]),
         "accuracy": accuracy,  # on public test images, at the last step; None where there are none
     }
-    return Answer(facts, lambda out: _show(out, facts, statement["plain_words"]["summary"]), as_json)
+    if how.quiet:
+        return quietly(facts, facts["classifier"], how.as_json)
+    words = statement["plain_words"]["summary"]
+    return Answer(facts, lambda out: _show(out, facts, words, how.verbose), how.as_json)
 
 
-def _show(out: Console, facts: dict[str, Any], plain_words: str) -> None:
+def _show(out: Console, facts: dict[str, Any], plain_words: str, verbose: bool = False) -> None:
     event = facts["crossings"][0]
     rows = [
         ("guarantee", facts["guarantee"]["summary"]),
@@ -164,5 +185,7 @@ def _show(out: Console, facts: dict[str, Any], plain_words: str) -> None:
     if facts["accuracy"] is not None:
         rows.append(("accuracy", f"{facts['accuracy']:.2%} of the public test images, at the last step"))
     out.print(pairs(rows))
+    if verbose:
+        crossings(out, facts, facts["settings"])
     warned(out, facts["warnings"])
     path_line(out, "classifier", facts["classifier"])

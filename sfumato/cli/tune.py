@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli import options
+from sfumato.cli.confirm import approval
 from sfumato.cli.lines import display
 from sfumato.cli.released import released
 from sfumato.cli.show import Answer, number, table
@@ -19,7 +20,9 @@ Grid = Annotated[
 ]
 Private = Annotated[bool, typer.Option("--private", help="Tune on private data, as one charged selection.")]
 Runs = Annotated[float, typer.Option(metavar="MEAN", help="With --private: runs on average; the number is secret.")]
-Law = Annotated[str, typer.Option(metavar="geometric|logarithmic", help="With --private: law of the number of runs.")]
+Law = Annotated[
+    str, typer.Option(metavar="geometric|logarithmic", help="With --private: distribution of the number of runs.")
+]
 Shape = Annotated[str | None, typer.Option(metavar="CxHxW", help="Shape of made-up images, without DATA.")]
 Classes = Annotated[int | None, typer.Option(metavar="N", help="Classes of made-up images, without DATA.")]
 LAWS = {"geometric": 1.0, "logarithmic": 0.0}
@@ -39,7 +42,7 @@ def tune(
     grey: options.Grey = False,
     label: options.Label = None,
     person: options.Person = None,
-    labels: options.Labels = "uniform",
+    labels: options.Labels = "auto",
     private: Private = False,
     runs: Runs = 10.0,
     law: Law = "geometric",
@@ -48,6 +51,10 @@ def tune(
     seed: options.Seed = 0,
     ledger: options.Ledger = None,
     out: options.Out = "release",
+    yes: options.Yes = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> Answer:
     """Try settings on public or made-up images for free; on private ones only as a planned, charged selection."""
@@ -58,10 +65,12 @@ def tune(
         raise InputError(f"Expected --law as geometric or logarithmic, found '{law}'.")
     if not 1 <= runs <= 10_000:
         raise InputError(f"Expected --runs from 1 to 10000, found {runs}.")
+    api.must_exist(data)
     spec = None
     if data is None and records is not None and shape is not None and classes is not None:
         spec = request.describe(records=records, shape=shape, classes=classes)
-    progress = display(json)
+    how = options.Loudness(json, quiet, verbose)
+    progress = display(json, how)
     try:
         outcome = api.tune(
             method,
@@ -83,10 +92,11 @@ def tune(
             grey=grey,
             label=label,
             person=person,
+            approval=approval(yes, force, how, progress),
         )
     finally:
         progress.close()
-    return released(outcome, out, json) if private else _ranked(outcome, json)
+    return released(outcome, out, json, how=how) if private else _ranked(outcome, json)
 
 
 def _ranked(trials: list[Any], as_json: bool) -> Answer:

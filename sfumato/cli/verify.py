@@ -26,6 +26,7 @@ def verify(release: options.Release, key: Key = None, json: options.Json = False
     """Check the hashes, the signature, the guarantee and every document of a release. Needs no data."""
     from sfumato import api
 
+    api.release_folder(release)
     verdict = api.verify(release, public_key=key).to_json()
     answer = Answer(verdict, lambda out: _show(out, verdict), json)
     if verdict["ok"]:
@@ -40,7 +41,8 @@ def verify(release: options.Release, key: Key = None, json: options.Json = False
 
 
 def _show(out: Console, verdict: dict[str, Any]) -> None:
-    rows = [(row["check"], "ok" if row["ok"] else "REFUSED", row["detail"]) for row in verdict["checks"]]
-    out.print(table("Verified" if verdict["ok"] else "Refused", ("check", "", "found"), rows))
+    rows = [(row["check"], row["state"], row["detail"]) for row in verdict["checks"]]
+    title = "Refused" if not verdict["ok"] else "Verified" if verdict["signed_by"] else "Verified, not signed"
+    out.print(table(title, ("check", "", "found"), rows, whole=("",)))
     if verdict["root"]:
         path_line(out, "root hash", verdict["root"])

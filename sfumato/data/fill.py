@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.data.images import digest, fit
 from sfumato.data.private import PrivateImages, Records
-from sfumato.data.source import Source, show
+from sfumato.data.source import Source, personal, show
 from sfumato.data.store import Pixels, Writer
 from sfumato.errors import InputError
 from sfumato.types import DataSpec, Unit
@@ -45,7 +45,7 @@ def box(source: Source, inside: Records, declared: int | None) -> PrivateImages:
         count_public=declared is None,
         public=source.public,
     )
-    return PrivateImages(spec, inside)
+    return PrivateImages(spec, inside, () if source.persons else personal(source.columns))
 
 
 def _store(source: Source, digests: np.ndarray, size: int | None, grey: bool, tell: Callable[[int], None]) -> Pixels:

@@ -8,10 +8,13 @@ not read is refused, since leaving it out silently would change the set.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from sfumato.data.dicom import DICOM, PATIENT, decode_dicom, is_dicom, patient_of
 from sfumato.data.images import decode
 from sfumato.data.metadata import METADATA, Row, find_metadata, match_rows, read_metadata
 from sfumato.data.source import Item, Options, Source, code_labels, code_persons, pick_split, show
@@ -30,7 +33,6 @@ OTHER = frozenset(
         ".jxl",
         ".svg",
         ".psd",
-        ".dcm",
         ".eps",
         ".ico",
         ".tga",
@@ -71,7 +73,11 @@ def open_folder(root: Path, options: Options) -> Source:
     labels, known = _labels(layout, files, rows, options)
     classes, numbers = code_labels(labels, known)
     persons = code_persons([str(row.person) for row in rows]) if options.person and rows else None
-    return Source(str(root), classes, numbers, lambda: _images(layout.base, files), persons)
+    if options.person == PATIENT and not rows:
+        persons = code_persons([patient_of(layout.base / name) for name in files])
+    dicom = Path(files[0]).suffix.lower() not in READ
+    columns = tuple({name for row in rows for name in row.columns}) if rows else (PATIENT,) * dicom
+    return Source(str(root), classes, numbers, lambda: _images(layout.base, files), persons, columns=columns)
 
 
 def find_images(base: Path, root: Path) -> list[str]:
@@ -111,7 +117,7 @@ def _is_image(entry: os.DirEntry[str], base: Path, root: Path) -> bool:
         raise InputError(f"{show(entry.path)} is an image of a kind that is not read; save it as PNG.")
     if entry.name in METADATA and Path(entry.path).parent != base:
         raise InputError(f"{show(entry.path)} lies too deep; keep one metadata file, in {show(base)}.")
-    if kind not in READ:
+    if kind not in READ and not is_dicom(entry):
         return False
     if not entry.is_file():
         raise InputError(f"{show(entry.path)} is not a regular file; replace it by an image or take it out.")
@@ -156,7 +162,7 @@ def _split_folders(root: Path) -> tuple[Path, ...]:
 def _holds_images(entry: os.DirEntry[str]) -> bool:
     """Whether an entry is an image, or a folder with one at any depth."""
     names = (name for _, _, files in os.walk(entry.path) for name in files) if entry.is_dir() else (entry.name,)
-    return any(os.path.splitext(name)[1].lower() in READ | OTHER for name in names)
+    return any(os.path.splitext(name)[1].lower() in READ | OTHER | DICOM for name in names)
 
 
 def _rows(layout: Layout, files: list[str], options: Options) -> list[Row]:
@@ -169,9 +175,19 @@ def _rows(layout: Layout, files: list[str], options: Options) -> list[Row]:
         above = "" if own else f"{layout.base.name}/"
         others = tuple(f"{folder.name}/" for folder in layout.splits if folder != layout.base) if shared else ()
         return match_rows(read_metadata(path, options), files, path, above, others)
-    if options.label or options.person:
+    if options.label or options.person and not _tells_patients(options, layout.base, files):
         options.refuse_columns(f"{show(layout.base)} has no metadata file (metadata.csv, .jsonl or .parquet), so it")
     return []
+
+
+def _tells_patients(options: Options, base: Path, files: list[str]) -> bool:
+    """Whether the files themselves say who is shown: DICOM files do."""
+    return options.person == PATIENT and all(decode_of(base / name) is decode_dicom for name in files)
+
+
+def decode_of(path: Path) -> Callable[[Path, str], np.ndarray]:
+    """What reads a file: by its ending; DICOM files may have none."""
+    return decode if path.suffix.lower() in READ else decode_dicom
 
 
 def _labels(layout: Layout, files: list[str], rows: list[Row], options: Options) -> tuple[list[str], set[str]]:
@@ -212,4 +228,4 @@ def _depth(name: str) -> int:
 def _images(base: Path, files: list[str]) -> Iterator[Item]:
     for name in files:
         path = base / name
-        yield str(path), decode(path, str(path))
+        yield str(path), decode_of(path)(path, str(path))

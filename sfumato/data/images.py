@@ -111,6 +111,17 @@ def _too_large(where: str) -> InputError:
     )
 
 
+def from_pillow(image: Image.Image, where: str) -> np.ndarray:
+    """Pixels of an image that somebody else has opened, as `decode` gives those of a file."""
+    try:
+        _check_header(image, where)
+        return _to_bytes(image, where)
+    except InputError:
+        raise
+    except Exception as error:  # a file that is decoded late may still be broken
+        raise InputError(f"{show(where)} cannot be read as an image ({_reason(error)}); take it out.") from error
+
+
 def _to_bytes(image: Image.Image, where: str) -> np.ndarray:
     """8-bit grey or RGB pixels of an opened image of any mode."""
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):

@@ -25,6 +25,19 @@ class LabelPrior:
     fraction: float | None = None
 
 
+def prior_of(text: str) -> LabelPrior:
+    """`uniform` or `private:FRACTION`, said as text in Python; weights need the classes, so they are given as such.
+
+    >>> prior_of("private:0.1").fraction
+    0.1
+    """
+    if text == "uniform" or text.startswith(PRIVATE):
+        return parse_labels(text, ())
+    raise InputError(
+        f"Expected labels as 'uniform', 'private:FRACTION' or a LabelPrior with weights, found {show(text)!r}."
+    )
+
+
 def parse_labels(text: str, classes: tuple[str, ...]) -> LabelPrior:
     """Read `uniform`, `private:FRACTION`, or a file of weights (JSON object, or CSV with class,weight).
 

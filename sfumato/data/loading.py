@@ -9,12 +9,14 @@ import numpy as np
 
 from sfumato.data.fill import Progress, box, fill
 from sfumato.data.images import check_size
+from sfumato.data.named import NAMES, check_path, is_named, open_named
 from sfumato.data.private import PrivateImages
 from sfumato.data.source import Options, Source, show
-from sfumato.errors import InputError
+from sfumato.errors import InputError, did_you_mean, pythonic
 from sfumato.types import Images
 
 
+@pythonic
 def load(
     source: object,
     *,
@@ -31,13 +33,15 @@ def load(
 
     Args:
         source: a folder of images (class folders, or a metadata file), an .npz or .parquet file, a folder of parquet
-            or MNIST idx files, a named set ("fashion-mnist", "cifar10:PATH"), or arrays: (images, labels), with
-            (images, labels, person), or an `Images`.
+            or MNIST idx files, a folder of DICOM files, a named set ("fashion-mnist", "cifar10:PATH"), arrays:
+            (images, labels), with (images, labels, person), an `Images`, a map-style torch data set of such pairs
+            or triples, or a Hugging Face dataset.
         size: crops the middle square of every image and resizes it to this many pixels.
         grey: makes colour images grey. Otherwise a set is grey if all its images are, and colour if any is.
         split: the part to read; a source without splits is all "train".
         label: the column that holds the class.
-        person: the column that says who is in the image; makes a person the unit of privacy.
+        person: the column that says who is in the image ("PatientID" of DICOM files); makes a person the unit of
+            privacy, which every budget then follows.
         private_count: keeps the number of records private; `records` then declares a public size.
         records: that declared size.
         progress: called as progress(done, total, what), with counts only; total is 0 where it is not public.
@@ -73,26 +77,49 @@ def find_source(source: object, options: Options) -> Source:
         from sfumato.data.arrays import open_arrays
 
         return open_arrays(tuple(source), options)
+    return _from_object(source, options)
+
+
+def _from_object(source: object, options: Options) -> Source:
+    """Data sets of other libraries, known by how they behave: none of them is imported for it."""
+    from sfumato.data.dataset import is_dataset, open_dataset
+    from sfumato.data.hub import is_hub, open_hub
+
+    if is_hub(source):
+        return open_hub(source, options)
+    if is_dataset(source):
+        return open_dataset(source, options)
     raise InputError(
-        f"Expected data as a path, the name of a set or a pair (images, labels), found {type(source).__name__}."
+        "Expected data as a path, the name of a set, a pair (images, labels) or a data set with a length, "
+        f"found {type(source).__name__}."
     )
 
 
-def _from_text(text: str, options: Options) -> Source:
-    from sfumato.data.named import NAMES, is_named, open_named
+def must_exist(source: object) -> None:
+    """Refuse a path that leads nowhere; asked before anything is imported that a slip of the finger would wait for."""
+    if isinstance(source, str) and source and "\0" not in source:
+        check_path(source) if is_named(source) else _existing(source)
 
+
+def _from_text(text: str, options: Options) -> Source:
     if is_named(text):
         return open_named(text, options)
+    path = _existing(text)
+    return _from_folder(path, options) if path.is_dir() else _from_file(path, options)
+
+
+def _existing(text: str) -> Path:
     try:
         path = Path(text).expanduser().resolve()
         str(path).encode()  # the name goes into public files, which are UTF-8
+        there = path.exists()
     except (RuntimeError, ValueError) as error:
         raise InputError(f"Expected data as a path in UTF-8 or the name of a set, found {show(text)}.") from error
-    if path.is_dir():
-        return _from_folder(path, options)
-    if not path.exists():
-        raise InputError(f"There is no file or folder {show(path)}; check the path, or name a set: {', '.join(NAMES)}.")
-    return _from_file(path, options)
+    if not there:
+        otherwise = f"check the path, or name a set: {', '.join(NAMES)}."
+        hint = did_you_mean(text.partition(":")[0], NAMES, otherwise=otherwise)
+        raise InputError(f"There is no file or folder {show(path)}; {hint}")
+    return path
 
 
 def _from_folder(path: Path, options: Options) -> Source:

@@ -26,6 +26,7 @@ class Row:
     file: str
     label: str | None
     person: str | None
+    columns: tuple[str, ...] = ()  # that the line has
 
 
 def find_metadata(folder: Path) -> Path | None:
@@ -42,7 +43,9 @@ def read_metadata(path: Path, options: Options) -> list[Row]:
     """All rows, each checked by itself."""
     read = {".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}[path.suffix]
     rows = []
+    columns: tuple[str, ...] = ()
     for where, cells in read(path):
+        columns = columns if columns == tuple(cells) else tuple(cells)  # one object for all rows
         label = _label_column(cells, options.label, where)
         rows.append(
             Row(
@@ -50,6 +53,7 @@ def read_metadata(path: Path, options: Options) -> list[Row]:
                 _file(cells, where),
                 None if label is None else cell_text(cells[label], where, label, "label"),
                 None if options.person is None else _person(cells, options.person, where),
+                columns,
             )
         )
     if len({row.label is None for row in rows}) > 1:

@@ -23,8 +23,17 @@ from sfumato.errors import InputError
 
 FASHION = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle-boot")
 DIGITS = tuple("0123456789")
-EMBEDDED = Path(__file__).parent / "fashion_mnist"
+EMBEDDED = Path(__file__).parent / "fashion_mnist"  # in a clone; a wheel is light and downloads it
 
+FASHION_MNIST = Address(
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+    {
+        "train-images-idx3-ubyte.gz": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "train-labels-idx1-ubyte.gz": "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "t10k-images-idx3-ubyte.gz": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "t10k-labels-idx1-ubyte.gz": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+    },
+)
 MNIST = Address(
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
     {
@@ -85,7 +94,7 @@ def _folder(path: Path) -> Path:
 
 
 SETS: dict[str, Named] = {
-    "fashion-mnist": Named(_idx(FASHION), path=EMBEDDED),
+    "fashion-mnist": Named(_idx(FASHION), FASHION_MNIST, path=EMBEDDED),
     "digits": Named(_digits, path=Path()),
     "mnist": Named(_idx(DIGITS), MNIST),
     "cifar10": Named(open_cifar, CIFAR),
@@ -119,13 +128,21 @@ def open_named(text: str, options: Options) -> Source:
     return replace(source, name=name, public=row.public)
 
 
+def check_path(text: str) -> Path | None:
+    """The path behind the name of a set, where there is one; refused where it leads nowhere."""
+    name, _, given = text.partition(":")
+    if not given:
+        return None
+    path = Path(given).expanduser().resolve()
+    if not path.exists():
+        raise InputError(f"There is no file or folder {show(path)}; check the path behind {name}:.")
+    return path
+
+
 def _path(name: str, row: Named, given: str) -> Path:
-    if given:
-        path = Path(given).expanduser().resolve()
-        if not path.exists():
-            raise InputError(f"There is no file or folder {show(path)}; check the path behind {name}:.")
+    if path := check_path(f"{name}:{given}"):
         return path
-    if row.path is not None:
+    if row.path is not None and (row.address is None or all((row.path / file).is_file() for file in row.address.files)):
         return row.path
     if row.address is not None:
         return fetch(name, row.address)

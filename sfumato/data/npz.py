@@ -36,7 +36,8 @@ def open_npz(path: Path, options: Options, names: tuple[str, ...] | None = None)
             key = _key(keys, prefix, options.person, "person", path)
             persons = read_persons(_array(archive, key, path), count, _at(path, key))
     images = (lambda: _packed(path, prefix)) if packed else (lambda: _plain(path, f"{prefix}images"))
-    return Source(str(path), classes, labels, images, persons)
+    columns = tuple(sorted(key.removeprefix(prefix) for key in keys if key.startswith(prefix)))
+    return Source(str(path), classes, labels, images, persons, columns=columns)
 
 
 def _prefix(keys: set[str], split: str, path: Path) -> str:

@@ -37,8 +37,10 @@ def open_parquet(path: Path, options: Options) -> Source:
     labels: list[str] = []
     persons: list[str] = []
     known: set[str] = set()
+    columns: set[str] = set()
     for file in files:
         with _table(file) as table:
+            columns.update(table.schema_arrow.names)
             need_column(table.schema_arrow.names, IMAGE, IMAGE, show(file))
             column = _label_column(table, options.label, file)
             names = _class_names(table, column)
@@ -52,6 +54,7 @@ def open_parquet(path: Path, options: Options) -> Source:
         numbers,
         lambda: _images(files),
         code_persons(persons) if options.person else None,
+        columns=tuple(sorted(columns)),
     )
 
 

@@ -21,17 +21,23 @@ class PrivateImages:
     It has no length, cannot be iterated, copied or pickled. `close` (or `with`) frees the decoded pixels.
     """
 
-    __slots__ = ("__weakref__", "_spec")
+    __slots__ = ("__weakref__", "_spec", "_unused")
     __iter__ = None  # without this, Python would not say why iteration fails
 
-    def __init__(self, spec: DataSpec, inside: Records) -> None:
+    def __init__(self, spec: DataSpec, inside: Records, unused: tuple[str, ...] = ()) -> None:
         self._spec = spec
+        self._unused = unused
         _INSIDE[self] = inside
 
     @property
     def spec(self) -> DataSpec:
         """All that is public about the set."""
         return self._spec
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Columns that seem to say who is shown and were not asked for; the custodian is told, and no one else."""
+        return self._unused
 
     def close(self) -> None:
         """Free the decoded pixels; the box stays closed for good."""
@@ -112,4 +118,4 @@ def records(box: PrivateImages) -> Records:
 
 def relabelled(box: PrivateImages, spec: DataSpec) -> PrivateImages:
     """The same records under another public description; closing either closes both."""
-    return PrivateImages(spec, records(box))
+    return PrivateImages(spec, records(box), box.unused)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sfumato.data.loading import load
 from sfumato.data.private import records
-from sfumato.errors import InputError
+from sfumato.errors import InputError, pythonic
 from sfumato.types import Images
 
 
@@ -22,6 +22,7 @@ class PublicImages:
         _check(self.provenance)
 
 
+@pythonic
 def load_public(source: object, provenance: str, **options: Any) -> PublicImages:
     """Read a public set into memory; `options` are those of `load`."""
     _check(provenance)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from sfumato.errors import InputError
 
+WORDS = re.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # of a name in any of the usual spellings
 LONGEST = 400  # letters of a name that a message shows
 Item = tuple[str, np.ndarray]  # where it is from, and uint8 pixels: height x width, or height x width x 3
 
@@ -50,6 +52,7 @@ class Source:
     persons: Persons | None = None
     public: bool = False
     size: int | None = None  # the set's own size, where no other is asked for
+    columns: tuple[str, ...] = ()  # that the set has, read or not
 
 
 def show(name: object) -> str:
@@ -84,6 +87,25 @@ def _order(names: set[str]) -> Callable[[str], Any]:
     """Numbers in the order of numbers, anything else in the order of letters."""
     digits = all(name.isascii() and name.removeprefix("-").isdigit() and len(name) < 19 for name in names)
     return (lambda name: (int(name), name)) if digits else (lambda name: name)
+
+
+# Words in the name of a column that seems to say who is shown.
+PERSONAL = frozenset(
+    ("patient", "subject", "person", "case", "user", "participant", "individual", "client", "customer", "mrn")
+)
+
+
+def personal(columns: Iterable[str]) -> tuple[str, ...]:
+    """The columns that look like persons, by their names.
+
+    >>> personal(["label", "PatientID", "subject_no", "showcase", "user-id"])
+    ('PatientID', 'subject_no', 'user-id')
+    """
+    return tuple(name for name in columns if not PERSONAL.isdisjoint(map(_singular, WORDS.findall(name))))
+
+
+def _singular(word: str) -> str:
+    return word.lower().removesuffix("s")
 
 
 def code_persons(values: Sequence[str]) -> Persons:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from sfumato.networks.generator import Generator
+
 if TYPE_CHECKING:
-    from sfumato.networks.conv import ConvGenerator
     from sfumato.run.run import Run
 
+Fitted = TypeVar("Fitted", bound=Generator)
 Distance = Callable[[Tensor, Tensor], Tensor]  # of features (classes, batch, features) to their targets
 
 
@@ -52,7 +55,7 @@ def unbiased(features: Tensor, target: Tensor) -> Tensor:
 
 
 def match(
-    net: ConvGenerator,
+    net: Fitted,
     target: Tensor,
     embed: Callable[[Tensor], Tensor],
     run: Run,
@@ -61,7 +64,7 @@ def match(
     batch: int,
     learning_rate: float,
     distance: Distance = unit,
-) -> ConvGenerator:
+) -> Fitted:
     """Minimise `distance` between `target` (classes, ...) and the features of generated images.
 
     A row with a NaN marks a class without a target; it is left out. `batch` images of each class are made a step.
@@ -74,11 +77,24 @@ def match(
     optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, betas=(0.5, 0.99))
     learned: dict[str, Any] = {"distance": distance} if isinstance(distance, Learned) else {}
     labels = served.repeat_interleave(batch)
-    for step in run.steps(steps, net=net, optimiser=optimiser, **learned):
-        optimiser.param_groups[0]["lr"] = learning_rate * warm_cosine(step, steps)
-        z = torch.randn(len(labels), net.latent, generator=run.generator("latents", step)).to(run.device)
-        loss = distance(embed(net(z, labels)).view(len(served), batch, -1), target)
-        optimiser.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss)
-        optimiser.step()
+    net.train()
+    with _quick_products():
+        for step in run.steps(steps, net=net, optimiser=optimiser, **learned):
+            optimiser.param_groups[0]["lr"] = learning_rate * warm_cosine(step, steps)
+            z = net.latents(len(labels), run.generator("latents", step)).to(run.device)
+            loss = distance(embed(net(z, labels)).view(len(served), batch, -1), target)
+            optimiser.zero_grad(set_to_none=True)
+            torch.autograd.backward(loss)
+            optimiser.step()
     return net.eval()
+
+
+@contextmanager
+def _quick_products() -> Iterator[None]:
+    """Products in TensorFloat-32 where there is such a thing: nothing private is summed here."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -91,14 +91,14 @@ def roc_svg(curves: Sequence[Sequence[Point]], ceiling: Sequence[Point] | None, 
         edge = [(axes.x[0], 1.0), *points, (1.0, 1.0)]
         parts += [
             f'<polygon points="{axes.line(edge)}" class="beyond"/>',
-            f'<polyline points="{axes.line(points)}" class="ceiling"/>',
+            f'<polyline points="{axes.line(points)}" class="bound"/>',
         ]
     guess = [(float(x), float(x)) for x in (np.geomspace(LEAST, 1, 40) if log else (0, 1))]
     parts.append(f'<polyline points="{axes.line(guess)}" class="chance"/>')
     for at, curve in enumerate(curves):
         shown = [p for p in curve if not log or p[0] >= LEAST]
         parts.append(f'<polyline points="{axes.line(shown)}" class="roc" style="stroke: {TONES[at % len(TONES)]}"/>')
-    return axes.svg(parts, "Share of members found against false alarms, for each attack, under the ceiling")
+    return axes.svg(parts, "Share of members found against false alarms, for each attack, under the upper bound")
 
 
 def _percents() -> dict[float, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,13 @@ import numpy as np
 
 from sfumato import __version__
 from sfumato.errors import InputError
+from sfumato.evaluate.effort import DEFAULT, EFFORTS, Effort, effort_of, left_out
 from sfumato.evaluate.place import check_place, write
 from sfumato.evaluate.real import Real, open_real
-from sfumato.evaluate.results import Report
-from sfumato.evaluate.utility import PROTOCOLS, check_classifiers, default_classifiers, gaps, utility
+from sfumato.evaluate.results import Report, plain
+from sfumato.evaluate.utility import LOOKS, PROTOCOLS, check_classifiers
+from sfumato.evaluate.wording import headline
+from sfumato.evaluate.work import Work
 from sfumato.run.progress import Silent
 
 if TYPE_CHECKING:
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 
 METRICS = ("utility", "fidelity", "attacks")
 MOST_SEEDS = 50
-FEWEST = 20  # members and non-members for an attack
 
 
 def evaluate(
@@ -33,10 +35,12 @@ def evaluate(
     protocol: str = "fixed",
     classifiers: Sequence[str] | None = None,
     metrics: Sequence[str] | None = None,
-    seeds: int = 3,
+    seeds: int | None = None,
     device: str = "auto",
     out: str | Path | None = None,
     groups: Any = None,
+    person: str | None = None,
+    effort: str = DEFAULT,
     reference: bool = False,
     progress: Silent | None = None,
     split: str = "train",
@@ -53,8 +57,10 @@ def evaluate(
 
     The result describes the real data without any noise: it is internal. It is written to `out`, by default the folder
     RELEASE-evaluation beside the release; nothing is ever written inside the release. `groups` names subgroups of
-    the test images, as a column of their metadata or as one name each. `reference` adds the row of a DC-GAN trained
-    without privacy. `schedules` replaces the fixed schedules, for tests.
+    the test images, as a column of their metadata or as one name each; `person` the column that says who is shown, so
+    that intervals count persons. `effort` is quick, default or full: what it leaves out is in the section `left_out`;
+    what is named here is done in any case. `reference` adds the row of a DC-GAN trained without privacy. `schedules`
+    replaces the fixed schedules, for tests.
     """
     from sfumato.evaluate.report import write_html
     from sfumato.release import Release
@@ -62,13 +68,14 @@ def evaluate(
 
     device = pick_device(device)
     progress = progress or Silent()
-    chosen = check_metrics(metrics)
-    names = check_classifiers(classifiers if classifiers is not None else default_classifiers(device))
-    _check(protocol, seeds)
+    named = _named(classifiers, metrics, seeds, features, attacks)
+    _check(protocol, named, effort)
     place = check_place(release_folder, out)
     release = Release.load(release_folder)
     if len(release.images) < 2:
         raise InputError(f"{release_folder} has fewer than two images, which teach a classifier nothing.")
+    shape = release.images.pixels.shape[1:]
+    done = _done(effort_of(effort, device, shape), named, protocol)
     real = open_real(
         data,
         release.images,
@@ -77,219 +84,68 @@ def evaluate(
         test_split=test_split,
         label=label,
         groups=groups,
+        person=person,
         ledger=ledger,
-        progress=_counted(progress),
+        progress=counted(progress),
     )
-    asked = {
-        "protocol": protocol,
-        "classifiers": list(names),
-        "metrics": list(chosen),
-        "seeds": seeds,
-        "device": device,
-        "reference": reference,
-    }
-    work = _Work(release, real, names, seeds, protocol, device, progress, dict(schedules or {}))
-    sections = work.sections(chosen, reference, features, weights, attacks)
-    about = {
+    work = Work(release, real, done, protocol, device, progress, schedules or {}, named=features is not None)
+    sections = work.sections(reference, weights)
+    about: dict[str, Any] = {
         "software": f"sfumato {__version__}",
-        "settings": asked,
+        "settings": _settings(done, protocol, device, reference),
+        "left_out": left_out(done, device, shape, list(named)),
         "release": _about_release(release),
-        "data": _about_data(real),
+        "data": about_data(real),
         "touched": touched(real),
     }
+    about["headline"] = headline(plain(about | sections))
     report = Report(about | sections | {"seconds": work.seconds}, real.private, real.accesses, command)
     write(report, place)
     write_html(report, release, real, place)
     return report
 
 
-class _Work:
-    """The parts of one evaluation; networks trained on real data are shared between them."""
-
-    def __init__(
-        self,
-        release: Release,
-        real: Real,
-        names: Sequence[str],
-        seeds: int,
-        protocol: str,
-        device: str,
-        progress: Silent,
-        schedules: dict[str, Any],
-    ) -> None:
-        self.release = release
-        self.real = real
-        self.names = names
-        self.seeds = seeds
-        self.protocol = protocol
-        self.device = device
-        self.progress = progress
-        self.schedules = schedules
-        self.seconds: dict[str, float] = {}
-        self._kept: dict[str, Any] = {}
-
-    def sections(
-        self, chosen: Sequence[str], reference: bool, features: Any, weights: Any, kinds: Sequence[str] | None
-    ) -> dict[str, Any]:
-        """The asked-for sections."""
-        sections: dict[str, Any] = {}
-        if "utility" in chosen:
-            sections["utility"] = self._timed("utility", lambda: self._utility(reference))
-        if "fidelity" in chosen:
-            sections["fidelity"] = self._timed("fidelity", lambda: self._fidelity(features, weights))
-        if "attacks" in chosen:
-            sections["attacks"] = self._timed("attacks", lambda: self._attacks(kinds))
-        return sections
-
-    def _timed(self, name: str, act: Callable[[], Any]) -> Any:
-        start = time.monotonic()
-        try:
-            return act()
-        finally:
-            self.seconds[name] = round(time.monotonic() - start, 1)
-
-    def _utility(self, reference: bool) -> dict[str, Any]:
-        fake = self.release.images
-        real = self.real.train
-        synthetic = self._train(fake.pixels, fake.labels)
-        on_real = self._train(real.pixels, real.labels, keep=self._kept)
-        section = {
-            "synthetic": synthetic,
-            "real": on_real,
-            "reference": None,
-            "gap_to_reference": None,
-            "gap_to_real": gaps(synthetic, on_real, "real minus synthetic"),
-        }
-        if reference:
-            row = self._reference(len(fake))
-            section |= {"reference": row, "gap_to_reference": gaps(synthetic, row, "DC-GAN minus synthetic")}
-        return section
-
-    def _train(self, pixels: np.ndarray, labels: np.ndarray, keep: dict[str, Any] | None = None) -> dict[str, Any]:
-        test = self.real.test
-        return utility(
-            pixels,
-            labels,
-            test.pixels,
-            test.labels,
-            classes=self.release.images.classes,
-            classifiers=self.names,
-            seeds=self.seeds,
-            protocol=self.protocol,
-            device=self.device,
-            groups=self.real.groups,
-            schedules=self.schedules,
-            progress=self.progress,
-            keep=keep,
-        )
-
-    def _reference(self, count: int) -> dict[str, Any]:
-        from sfumato.evaluate.reference import reference
-
-        real = self.real.train
-        images = reference(
-            real.pixels,
-            real.labels,
-            classes=len(self.release.images.classes),
-            count=count,
-            training=self.schedules.get("reference"),
-            device=self.device,
-            progress=self.progress,
-        )
-        return self._train(*images) | {"trained_by": "a conditional DC-GAN on the real images, without privacy"}
-
-    def _fidelity(self, features: Sequence[str] | None, weights: Mapping[str, str] | None) -> dict[str, Any]:
-        try:
-            from sfumato.evaluate.fidelity import fidelity
-        except ImportError as error:
-            return {"skipped": f"not available here ({error.name})"}
-        real = self.real.train
-        fake = self.release.images
-        spaces = list(features) if features is not None else _default_features(self.device)
-        values: dict[str, Any] = {}
-        skipped: dict[str, str] = {}
-        for name in spaces:
-            try:
-                values |= fidelity(
-                    real.pixels,
-                    real.labels,
-                    fake.pixels,
-                    fake.labels,
-                    features=[name],
-                    classifier=self._judge() if name == "classifier" else None,
-                    device=self.device,
-                    seed=0,
-                    progress=self.progress,
-                    weights=dict(weights or {}),
-                    cache=real.public,
-                )
-            except InputError as error:
-                if features is not None:
-                    raise
-                skipped[name] = str(error)
-        return {"against": "training images", "features": spaces, "values": values, "skipped": skipped or None}
-
-    def _judge(self) -> Any:
-        """The CNN trained on real data, of the first seed."""
-        from sfumato.evaluate import stacked
-        from sfumato.evaluate.networks import judge
-
-        real = self.real.train
-        test = self.real.test
-        fake = self.release.images
-        if "cnn" not in self._kept:
-            self._kept["cnn"] = stacked.train(
-                "cnn",
-                real.pixels,
-                real.labels,
-                test.pixels,
-                test.labels,
-                classes=len(fake.classes),
-                seeds=[0],
-                device=self.device,
-                schedule=self.schedules.get("cnn"),
-                looks=1,
-                progress=self.progress,
-            )
-        kept = self._kept["cnn"]
-        return judge(kept.network, "cnn", fake.pixels.shape[1:], len(fake.classes), 0, len(kept.logits))
-
-    def _attacks(self, kinds: Sequence[str] | None) -> dict[str, Any]:
-        """Training images are members; test images that are not among them are not."""
-        try:
-            from sfumato.evaluate.attacks import attacks
-        except ImportError as error:
-            return {"skipped": f"not available here ({error.name})"}
-        train = self.real.train
-        test = self.real.test
-        alone = ~self.real.shared
-        if min(len(train), alone.sum()) < FEWEST:
-            return {"skipped": f"fewer than {FEWEST} test images are not training images too"}
-        # Nobody said that the two parts are a random split of one set, so the result says what that may mean.
-        return dict(
-            attacks(
-                self.release,
-                (train.pixels, train.labels),
-                (test.pixels[alone], test.labels[alone]),
-                kinds=kinds if kinds is not None else _default_attacks(self.device),
-                exchangeable=False,
-                device=self.device,
-                seed=0,
-                progress=self.progress,
-            )
-        )
+def _named(
+    classifiers: Sequence[str] | None,
+    metrics: Sequence[str] | None,
+    seeds: int | None,
+    features: Sequence[str] | None,
+    attacks: Sequence[str] | None,
+) -> dict[str, Any]:
+    """What was asked for by name, and is done whatever the effort."""
+    named: dict[str, Any] = {}
+    if classifiers is not None:
+        named["classifiers"] = check_classifiers(classifiers)
+    if metrics is not None:
+        named["metrics"] = check_metrics(metrics)
+    if seeds is not None:
+        named["seeds"] = seeds
+    for name, asked in (("features", features), ("attacks", attacks)):
+        if asked is not None:
+            named[name] = tuple(asked)
+    return named
 
 
-def _default_attacks(device: str) -> tuple[str, ...]:
-    """All with a GPU; without one, those that need no search for every candidate."""
-    from sfumato.evaluate.attacks import KINDS
+def _done(effort: Effort, named: dict[str, Any], protocol: str) -> Effort:
+    """The effort with what was asked for by name; a named space or attack brings its section with it."""
+    looks = LOOKS if protocol == "paper" else effort.looks
+    sections = [of for name, of in (("features", "fidelity"), ("attacks", "attacks")) if name in named]
+    metrics = tuple(dict.fromkeys((*effort.metrics, *sections)))
+    changes: dict[str, Any] = {"metrics": metrics, "looks": looks} | named
+    return replace(effort, **changes)
 
-    return tuple(k for k in KINDS if device.startswith("cuda") or k not in ("partial-black-box", "white-box"))
 
-
-def _default_features(device: str) -> list[str]:
-    """The public network reads images of 128 pixels, which takes too long without a GPU."""
-    return ["classifier", "efficientnet-lite0"] if device.startswith("cuda") else ["classifier"]
+def _settings(done: Effort, protocol: str, device: str, reference: bool) -> dict[str, Any]:
+    return {
+        "effort": done.name,
+        "protocol": protocol,
+        "classifiers": list(done.classifiers),
+        "metrics": list(done.metrics),
+        "seeds": done.seeds,
+        "steps": done.steps,
+        "device": device,
+        "reference": reference,
+    }
 
 
 def check_metrics(metrics: Sequence[str] | None) -> tuple[str, ...]:
@@ -300,10 +156,17 @@ def check_metrics(metrics: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(metrics)) if metrics else METRICS
 
 
-def _check(protocol: str, seeds: int) -> None:
+def _check(protocol: str, named: Mapping[str, Any], effort: str) -> None:
     if protocol not in PROTOCOLS:
         raise InputError(f"Expected --protocol as {' or '.join(PROTOCOLS)}, found '{protocol}'.")
-    if not 1 <= seeds <= MOST_SEEDS:
+    check_seeds(named.get("seeds"))
+    if effort not in EFFORTS:
+        raise InputError(f"Expected an effort of {', '.join(EFFORTS)}, found '{effort}'.")
+
+
+def check_seeds(seeds: int | None) -> None:
+    """Refuse a number of trainings that nobody means."""
+    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"Expected --seeds from 1 to {MOST_SEEDS}, found {seeds}.")
 
 
@@ -331,14 +194,17 @@ def _about_release(release: Release) -> dict[str, Any]:
         "method": statement["reproducibility"]["method"],
         "guarantee": statement["guarantee"],
         "images": len(images),
+        "distinct": release.distinct,
         "shape": list(images.pixels.shape[1:]),
         "classes": list(images.classes),
     }
 
 
-def _about_data(real: Real) -> dict[str, Any]:
+def about_data(real: Real) -> dict[str, Any]:
     shared = int(real.shared.sum())
     warnings = [f"{shared} test images are training images too: accuracy on them is no test."] if shared else []
+    if people := real.shared_persons:
+        warnings.append(f"{people} persons of the test images are shown in training images too: they are no fair test.")
     return {
         "train": real.train.name,
         "train_records": len(real.train),
@@ -347,11 +213,12 @@ def _about_data(real: Real) -> dict[str, Any]:
         "public": not real.private,
         "accesses": real.accesses,
         "shared": shared,
+        "test_persons": None if real.persons is None else len(np.unique(real.persons)),
         "warnings": warnings,
     }
 
 
-def _counted(progress: Silent) -> Callable[[int, int, str], None]:
+def counted(progress: Silent) -> Callable[[int, int, str], None]:
     """What `load` tells, on the display of an evaluation."""
 
     def tell(done: int, total: int, what: str) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from sfumato.evaluate.cache import features as features_of
 from sfumato.evaluate.features import Space, check_names, predicted, space
 from sfumato.evaluate.results import Measured, over_seeds
+from sfumato.run.progress import Silent
 
 if TYPE_CHECKING:
     from torch import nn
@@ -51,7 +52,6 @@ def fidelity(
     real images in the private cache folder. At most `limit` images of each kind are looked at, drawn by `seed`: 10,000
     with CUDA, else 2,500. FID depends on that number, which its note tells.
     """
-    from sfumato.run.progress import Silent
     from sfumato.run.run import pick_device
 
     device = pick_device(device)

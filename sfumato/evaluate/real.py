@@ -34,6 +34,7 @@ class Fold:
     labels: np.ndarray
     digests: np.ndarray
     public: bool
+    persons: np.ndarray | None = None  # a digest of who is shown, for each image, where that was asked for
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -59,6 +60,18 @@ class Real:
         known = {row.tobytes() for row in self.train.digests}
         return np.array([row.tobytes() in known for row in self.test.digests])
 
+    @property
+    def shared_persons(self) -> int:
+        """How many persons of the test images are shown in training images too."""
+        if self.train.persons is None or self.test.persons is None:
+            return 0
+        return len({row.tobytes() for row in self.test.persons} & {row.tobytes() for row in self.train.persons})
+
+    @property
+    def persons(self) -> np.ndarray | None:
+        """A number for who is shown in each test image."""
+        return None if self.test.persons is None else np.unique(self.test.persons, axis=0, return_inverse=True)[1]
+
 
 def open_real(
     data: Any,
@@ -69,17 +82,18 @@ def open_real(
     test_split: str = "test",
     label: str | None = None,
     groups: Any = None,
+    person: str | None = None,
     ledger: str | Path | None = None,
     progress: Any = None,
 ) -> Real:
     """Read the real images in the shape of the release `like`, and count the access to a private test set.
 
     `test` names a set of its own; otherwise the test split of `data` is read. `groups` is a column of the test set's
-    metadata, or one name for each test image.
+    metadata, or one name for each test image. `person` is the column that says who is shown.
     """
     from sfumato.ledger.charge import account_name
 
-    options = {"label": label, "progress": progress} | fitting(like)
+    options = {"label": label, "person": person, "progress": progress} | fitting(like)
     with _opened(data, split=split, **options) as box:
         train = _part(box, like)
     with _test_box(data, test, test_split, options) as box:
@@ -145,7 +159,8 @@ def _part(box: PrivateImages, like: Images) -> Fold:
     inside = records(box)
     pixels = matched(inside.read(slice(0, None)), like, box.spec)
     numbers = class_numbers(box.spec, like)
-    return Fold(box.spec.name, pixels, numbers[inside.labels], inside.digests.copy(), box.spec.public)
+    shown = None if inside.persons is None or inside.people is None else inside.people[inside.persons]
+    return Fold(box.spec.name, pixels, numbers[inside.labels], inside.digests.copy(), box.spec.public, shown)
 
 
 def matched(pixels: np.ndarray, like: Images, spec: DataSpec) -> np.ndarray:

@@ -117,17 +117,22 @@ def _figures(sections: Mapping[str, Any], statement: Mapping[str, Any]) -> list[
     """A few numbers for the head of the page."""
     given = statement["guarantee"]
     figures = []
-    if "utility" in sections:
-        name = words.best(sections["utility"]["synthetic"])
-        ours, real = (sections["utility"][key]["classifiers"][name]["fixed"]["mean"] for key in ("synthetic", "real"))
+    if (found := sections["headline"]) is not None:
+        constant = found["baseline"]
         figures += [
-            (words.rate(ours), f"of real test images named rightly ({name}, trained on synthetic images)"),
-            (words.rate(real), "trained on the real images"),
+            (words.rate(found["accuracy"]["mean"]), f"accuracy on real test images ({found['classifier']})"),
+            (words.rate(constant["accuracy"]), f"by always answering “{constant['class']}”, the commonest class"),
+            (words.rate(found["balanced"]["mean"]), f"balanced; guessing gives {words.rate(constant['guessing'])}"),
         ]
+        if found["auroc"]:
+            figures.append((words.number(found["auroc"]["mean"]), "AUROC; guessing gives 0.5"))
+        figures.append((words.rate(found["real"]), f"trained on the real images ({found['real_classifier']})"))
+    images = sections["release"]
+    figures.append((show(images["distinct"]), f"distinct images among {show(images['images'])}"))
     figures.append((f"ε = {epsilon(given['epsilon'])}", f"at δ = {show(given['delta'])}, one {given['unit']}"))
     values = (sections.get("fidelity") or {}).get("values") or {}
     fid = next((key for key in values if key.startswith("fid/")), None)
-    if fid and len(figures) < 4:
+    if fid:
         figures.append((words.number(values[fid]["mean"]), f"FID ({fid.partition('/')[2]}); 0 is the same set"))
     return figures
 
@@ -143,17 +148,19 @@ def _utility(sections: Mapping[str, Any]) -> dict[str, Any] | None:
     row = ours["classifiers"][name]
     real = section["real"]["classifiers"][name]
     groups = {n: r["groups"] for n, r in ours["classifiers"].items() if r["groups"]}
-    named = [(c, row["per_class"][c], real["per_class"][c]) for c in classes if row["per_class"].get(c)]
     return {
         **section,
-        "best": name,
-        "row": row,
-        "per_class": named[:40],
+        **recall_parts(name, row, real, classes),
         "groups": groups,
         "paper": sections["settings"]["protocol"] == "paper",
         "protocol": ours["protocol_means"],
-        "confusion": _confusion(row["confusion"], classes),
     }
+
+
+def recall_parts(name: str, row: Any, real: Any, classes: list[str]) -> dict[str, Any]:
+    """The recall of each class and which is taken for which, of one classifier beside one trained on real images."""
+    named = [(c, row["per_class"][c], real["per_class"][c]) for c in classes if row["per_class"].get(c)]
+    return {"best": name, "row": row, "per_class": named[:40], "confusion": _confusion(row["confusion"], classes)}
 
 
 def _confusion(counts: Any, classes: list[str]) -> dict[str, Any]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sfumato.errors import InputError
+from sfumato.evaluate.baseline import auroc, balanced, baseline, chances, error_of_test, margin
 from sfumato.evaluate.results import Measured, over_seeds
 from sfumato.run.progress import Silent
 
 BINS = 15
+LOOKS = 8  # times that test accuracy is taken on the way; the "epochs" among which the papers' protocol selects
 NETWORK_NAMES = ("cnn", "mlp", "logreg", "resnet", "wrn", "resnext")
 TABULAR_NAMES = ("forest", "boosting")
 CLASSIFIERS = (*NETWORK_NAMES, *TABULAR_NAMES)
@@ -53,8 +54,10 @@ def utility(
     schedules: Mapping[str, Any] | None = None,
     progress: Silent | None = None,
     keep: dict[str, Any] | None = None,
+    persons: np.ndarray | None = None,
+    looks: int = LOOKS,
 ) -> dict[str, Any]:
-    """Everything about classifiers trained on `pixels` and tested on `test_pixels`.
+    """Everything about classifiers trained on `pixels` and tested on `test_pixels`, which show `persons` where known.
 
     `keep` receives the trained networks under their names, for use within the evaluation.
     """
@@ -71,9 +74,10 @@ def utility(
             seeds=range(seeds),
             device=device,
             schedule=(schedules or {}).get(name),
+            looks=looks,
             progress=progress,
         )
-        rows[name] = describe(trained.logits, trained.accuracies, test_labels, classes, protocol, groups)
+        rows[name] = describe(trained.logits, trained.accuracies, test_labels, classes, protocol, groups, persons)
         if keep is not None:
             keep[name] = trained
     return {
@@ -82,6 +86,8 @@ def utility(
         "trained_on": len(pixels),
         "tested_on": len(test_pixels),
         "seeds": seeds,
+        "looks": looks,
+        "baseline": baseline(test_labels, classes),
         "classifiers": rows,
         **over_classifiers(rows),
     }
@@ -104,6 +110,7 @@ def describe(
     classes: Sequence[str],
     protocol: str = "fixed",
     groups: np.ndarray | None = None,
+    persons: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Numbers of one classifier from its last logits (seeds, n, classes) and accuracies (seeds, looks)."""
     guesses = logits.argmax(-1)
@@ -115,7 +122,10 @@ def describe(
         "accuracy": {"fixed": fixed, "paper": paper}[protocol],
         "fixed": fixed,
         "paper": paper,
-        "test_error": 1.96 * math.sqrt(max(fixed.mean * (1 - fixed.mean), 0.0) / len(labels)),
+        "margin": margin(right, labels, persons),
+        "balanced": balanced(right, labels),
+        "auroc": auroc(logits, labels),
+        "test_error": error_of_test(fixed.mean, right, persons),
         "looks": accuracies,
         "per_class": per_class(right, labels, classes),
         "confusion": np.mean([confusion(seed, labels, len(classes)) for seed in guesses], 0),
@@ -131,7 +141,7 @@ def describe(
 
 
 def per_class(right: np.ndarray, labels: np.ndarray, classes: Sequence[str]) -> dict[str, Measured | None]:
-    """Accuracy within each class; None where the test set has no image of it."""
+    """The recall of each class, which is the accuracy within it; None where the test set has no image of it."""
     return {
         name: over_seeds(name, right[:, labels == at].mean(1), low=0, high=1) if (labels == at).any() else None
         for at, name in enumerate(classes)
@@ -153,9 +163,7 @@ def calibration(logits: np.ndarray, labels: np.ndarray, bins: int = BINS) -> flo
     >>> calibration(np.log(np.array([[0.5, 0.5]] * 2 + [[0.9, 0.1]] * 2)), np.array([0, 1, 0, 0]))
     0.05
     """
-    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
-    p = np.exp(shifted)
-    p /= p.sum(-1, keepdims=True)
+    p = chances(logits)
     sure = p.max(-1)
     right = p.argmax(-1) == labels
     at = np.minimum((sure * bins).astype(int), bins - 1)

@@ -1,9 +1,10 @@
 """One road for every verb that spends: synthesize, train-classifier, tune --private and publish-accuracy.
 
     plan        before a record is read; a task is made with its plan, so that an impossible one never gets here
-    check       what could not be written
+    check       what could not be written, has no room in the account, or cannot come to anything
     audit       level 0 on made-up records, in a process that does not hold the data
     rehearse    on made-up records too, down to the files; from here back all that fails ends with exit status 2
+    confirm     whoever answers for the data reads what will be done and says yes
     reserve     the whole plan, in the ledger of the data; given back if nothing crosses
     learn       through the barrier, which is made here alone; from the first crossing on what was reserved is spent
     state       the statement of the plan that was carried out
@@ -24,8 +25,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from sfumato.data.private import PrivateImages
 from sfumato.data.public import PublicImages
+from sfumato.flow.approval import Approval
 from sfumato.flow.first_audit import audit_first
 from sfumato.flow.make import Learner
+from sfumato.flow.proposal import hopeless, propose
 from sfumato.flow.rehearsal import elsewhere
 from sfumato.ledger.job import Job
 from sfumato.ledger.reservation import Charge, charged, costly, finish
@@ -71,17 +74,25 @@ class Task(ABC, Generic[Learned, Made]):
     plan: Plan  # of all that will cross, reserved as one
     out: Path | None  # where what is made is written
     verb: ClassVar[str]
+    shows_images: ClassVar[bool] = True  # or a network that knows them: what needs more than a few records
 
     def check(self) -> None:
         """Refuse what could not be written."""
+
+    @abstractmethod
+    def made(self) -> str:
+        """What is released, in words, for whoever confirms it."""
 
     def audits(self) -> Iterable[tuple[Learner, Plan, PublicImages | None]]:
         """What is audited first: a method, the plan of one of its runs, and its public data."""
         return ()
 
     @abstractmethod
-    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> None:
-        """Learn briefly from made-up records, and `complete` each time as if it had been in earnest."""
+    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> float:
+        """Learn briefly from made-up records, and `complete` each time as if it had been in earnest.
+
+        The seconds that the run will take, by the pace of the rehearsal.
+        """
 
     @abstractmethod
     def learn(self, reserved: Reserved) -> Learned:
@@ -116,17 +127,27 @@ def carry_out(
     job: Job | None = None,
     resume: str | None = None,
     ledger: str | Path | None = None,
+    approval: Approval | None = None,
 ) -> Made:
-    """Audit, rehearse, reserve, learn, state, write, commit; what may be published.
+    """Audit, rehearse, confirm, reserve, learn, state, write, commit; what may be published.
 
-    `job` is the folder of a run that is begun or resumed; `resume` names one. Without either a new one is made.
+    `job` is the folder of a run that is begun or resumed; `resume` names one. Without either a new one is made. A run
+    that is resumed was confirmed when it began.
     """
     if job is not None and (before := written_before(task, box, job, ledger)) is not None:
         return before
     task.check()
+    begins = costly(box.spec, ledger) and resume is None and (job is None or job.manifest["plan"] is None)
+    approval = approval or Approval(yes=True)
+    proposal = None
+    if begins:
+        useless = hopeless(task.plan) if task.shows_images else None
+        proposal = propose(task.plan, box, ledger, made=task.made(), out=task.out, useless=useless)
+        approval.admit(proposal)
     audited = _audited(task, run.device)
-    if costly(box.spec, ledger):
-        rehearsed(task, run, audited)
+    seconds = rehearsed(task, run, audited) if costly(box.spec, ledger) else None
+    if proposal is not None:
+        approval.confirm(proposal.timed(seconds))
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     resumable = isinstance(task, Resumable)
     with charged(task.plan, box, job, ledger, resumable=resumable) as charge:
@@ -146,14 +167,17 @@ def _audited(task: Task[Learned, Made], device: str) -> Audited:
     return audited
 
 
-def rehearsed(task: Task[Learned, Made], run: Run, audited: Audited) -> None:
-    """Try all that a run needs on made-up records, down to its files, which are written elsewhere and thrown away."""
+def rehearsed(task: Task[Learned, Made], run: Run, audited: Audited) -> float:
+    """Try all that a run needs on made-up records, down to its files, which are written elsewhere and thrown away.
+
+    The seconds that it will take.
+    """
 
     def complete(learned: Learned) -> None:
         with elsewhere() as folder:
             task.save(task.state(learned, None, audited), folder)
 
-    task.rehearse(run, complete)
+    return task.rehearse(run, complete)
 
 
 def _write(task: Task[Learned, Made], made: Made, job: Job, place: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
     from sfumato.privacy.plan import Plan
     from sfumato.run.run import Run
 
+AUTO = "auto"  # labels: measured where data are private, even where they are public
+NOISE = 0.02  # of an average class, in the measured shares of classes
+LEAST_SHARE = 0.01  # of the budget for them
+MOST_SHARE = 0.1
 Made = TypeVar("Made")
+Fit = TypeVar("Fit", bound="Method")
 
 
 class Learner(Protocol):
@@ -66,6 +72,24 @@ def make_method(
     return built(find(name), settings or {}, **prior)
 
 
+def labels_for(text: str, spec: DataSpec, budget: Budget) -> str:
+    """The option `--labels` with `auto` spelt out: equal shares for public sets, a small histogram for private ones.
+
+    It takes as much of the budget as keeps its noise at a fiftieth of an average class, within a hundredth and a tenth.
+
+    >>> labels_for("auto", DataSpec("scans", 5000, (1, 28, 28), ("ill", "well")), Budget(epsilon=1))
+    'private:0.01'
+    """
+    from sfumato.accounting.gaussian import mu_of  # slow; a slip of the finger is answered before
+
+    if text != AUTO:
+        return text
+    if spec.public or not spec.conditional:
+        return "uniform"
+    wanted = len(spec.classes) / (NOISE * spec.records * mu_of(budget.epsilon, budget.delta))
+    return f"private:{min(MOST_SHARE, max(LEAST_SHARE, wanted**2)):.2g}"
+
+
 def built(cls: type[Made], settings: Mapping[str, str], **values: Any) -> Made:
     """A method or a classifier with settings as text, and further `values` as they are."""
     from sfumato.methods.settings import parse
@@ -76,13 +100,36 @@ def built(cls: type[Made], settings: Mapping[str, str], **values: Any) -> Made:
         raise InputError(str(error)) from error
 
 
+def fit_settings(method: Fit, spec: DataSpec, budget: Budget, device: str) -> Fit:
+    """The method with settings that nobody chose fitted to public facts."""
+    try:
+        return method.fitted_to(spec, budget, device)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def chosen_texts(method: Method) -> dict[str, str]:
+    """Settings that are not the class' own defaults, as `--set` takes them."""
+    default = type(method)().settings()
+    return {name: str(value) for name, value in method.settings().items() if value != default[name]}
+
+
+def following(budget: Budget, spec: DataSpec) -> Budget:
+    """The budget with the unit of the data: where they say who is shown, persons are protected.
+
+    A budget for persons is refused where nothing says who is shown: it would protect single records.
+    """
+    if budget.unit is Unit.PERSON and spec.unit is Unit.RECORD:
+        raise InputError(
+            "The budget is for persons, and the data do not say who is shown; name the person column with "
+            "--person COLUMN, or choose --unit record."
+        )
+    return replace(budget, unit=spec.unit)
+
+
 def make_plan(method: Learner, spec: DataSpec, budget: Budget) -> Plan:
     """The plan of a method for data of this public description; refuses what cannot be kept."""
-    if spec.unit is not budget.unit:
-        raise InputError(
-            f"The data are described per {spec.unit} and the budget per {budget.unit}; "
-            "name the person column with --person, or choose --unit record."
-        )
+    budget = following(budget, spec)
     if not spec.count_public and budget.relation is Relation.REPLACE_ONE:
         raise InputError(
             "Replace-one keeps the number of records public; leave out --private-count, "

@@ -28,10 +28,13 @@ from torch import Tensor, nn
 from sfumato import __version__
 from sfumato.accounting.budget import Budget
 from sfumato.accounting.calibrate import noise_within
+from sfumato.classify.release import holds_classifier
+from sfumato.errors import InputError
 from sfumato.evaluate import stacked
 from sfumato.evaluate.networks import judge
 from sfumato.evaluate.place import check_place
 from sfumato.evaluate.real import class_numbers, matched, open_test
+from sfumato.flow.approval import Approval
 from sfumato.flow.flow import Audited, Others, Reserved, Task, carry_out
 from sfumato.flow.make import make_budget
 from sfumato.flow.rehearsal import Stage, trying
@@ -75,12 +78,18 @@ def publish_accuracy(
     device: str = "auto",
     progress: Silent | None = None,
     schedule: Any = None,
+    approval: Approval | None = None,
 ) -> dict[str, Any]:
     """Spend `epsilon` of the test set's budget on the accuracy of a CNN trained on the release; write a new folder.
 
     The folder, RELEASE-accuracy unless `out` names another, holds accuracy.json, privacy.json and PRIVACY.md. The
     release itself is not touched, and no number without noise is shown or kept.
     """
+    if holds_classifier(release_folder):
+        raise InputError(
+            f"{release_folder} holds a classifier, and an accuracy is published of synthetic images alone; leave out "
+            "--publish-accuracy to score it inside."
+        )
     run = Run(device=device)
     place = ensure_free(check_place(release_folder, out, "accuracy"))
     release = Release.load(release_folder)
@@ -91,7 +100,7 @@ def publish_accuracy(
         matched(np.empty((0, *box.spec.shape), np.uint8), release.images, box.spec)
         net = _train(release.images, seed, run.device, schedule, progress or Silent())
         task = Publication(plan, _query(net, numbers, release.images), release.statement, place)
-        accuracy = carry_out(task, box, run, ledger=ledger)
+        accuracy = carry_out(task, box, run, ledger=ledger, approval=approval)
     return accuracy.facts | {"out": str(place)}
 
 
@@ -164,12 +173,18 @@ class Publication(Task[Counts, Accuracy]):
     out: Path | None
 
     verb: ClassVar[str] = METHOD
+    shows_images: ClassVar[bool] = False
 
-    def rehearse(self, run: Run, complete: Callable[[Counts], None]) -> None:
+    def made(self) -> str:
+        """One number."""
+        return "the accuracy of a classifier on these test images, with noise, as one number with its interval"
+
+    def rehearse(self, run: Run, complete: Callable[[Counts], None]) -> float:
         """Ask the same question of made-up records."""
         with trying(self.plan, run.device, run.microbatch):
             stage = Stage(self.plan, run)
             complete(Counts(stage.release(CROSSING, self.query).cpu(), stage.barrier))
+        return stage.watch.expected
 
     def learn(self, reserved: Reserved) -> Counts:
         """Ask it."""

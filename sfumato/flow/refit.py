@@ -26,17 +26,21 @@ def refit(
     out: str | Path,
     *,
     seed: int = 1,
-    count: int = 10_000,
+    count: int | None = None,
     settings: Mapping[str, str] | None = None,
     format: str = "png",
     run: Run | None = None,
 ) -> Release:
-    """Train a new generator from the sanitised measurement that a release carries. Costs no privacy."""
+    """Train a new generator from the sanitised measurement that a release carries. Costs no privacy.
+
+    It makes `count` images, as many as the release has unless that is said.
+    """
     release = Release.load(folder)
     if not release.measurement:
         raise InputError(
             f"{folder} carries no sanitised measurement, so there is nothing to refit from; sample it instead."
         )
+    count = len(release.images) if count is None else count
     check_out(out, count, format)
     method, spec, budget = _from_statement(release.statement, settings or {}, folder)
     plan = replace(make_plan(method, spec, budget), crossings={})  # nothing may cross any more

@@ -8,13 +8,14 @@ is near: the barrier is one of its own, with an odometer of its own.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,15 +25,19 @@ from torch import Tensor
 
 from sfumato.audit.recording.recording_barrier import made_up
 from sfumato.errors import InputError, SfumatoError
+from sfumato.flow.expected_time import Stopwatch
 from sfumato.networks.generator import settled_briefly
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.inside import Inside, Lot, Units
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.pages import Pages
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan
 from sfumato.run.run import Run
 
 RECORDS = 4
+WIDE = 512  # of a page on a CPU, where a narrow one took less than a moment
+MOMENT = 0.05  # seconds
 IMAGES = 2  # that a generator makes at the end
 PARTS = 8  # of held ones on a CPU; elsewhere a block of them, which is what must fit into memory
 ROWS = 32  # of a page on a CPU
@@ -62,16 +67,25 @@ class Stage:
     def __init__(self, plan: Plan, run: Run, later: tuple[str, ...] = ()) -> None:
         self.spec = plan.data
         self.odometer = Odometer(plan)
-        box = made_up(plan.data, np.random.default_rng(0), RECORDS).box(plan.data)
+        self.watch = Stopwatch()
+        self._box = made_up(plan.data, np.random.default_rng(0), RECORDS).box(plan.data)
         # Pages have the shape of the real run, so that memory is tried too; on a CPU that would take minutes.
-        rows = min(run.microbatch, ROWS) if run.device == "cpu" else run.microbatch
-        self._real = Inside(box, plan.data, self.odometer, device=run.device, microbatch=rows, lot=_Everybody())
+        self._rows = min(run.microbatch, ROWS) if run.device == "cpu" else run.microbatch
+        self._wider = min(run.microbatch, WIDE) if run.device == "cpu" else self._rows
+        self._real = self._inside(self._rows, run.device, self.odometer)
+        self._wide = self._inside(self._wider, run.device, Odometer(plan))
         self.noise = self._real.noise
         self._later = later
         self._device = run.device
         self.barrier = Barrier.before(self)
         self._asked: Counter[str] = Counter()
         self._updates = 0
+        self._quick: set[str] = set()  # crossings of which a narrow page takes less than a moment
+        self._shares: dict[Any, float] = {}  # parts of the run for each one that is held here
+        self._mapped: set[Any] = set()
+
+    def _inside(self, rows: int, device: str, odometer: Odometer) -> Inside:
+        return Inside(self._box, self.spec, odometer, device=device, microbatch=rows, lot=_Everybody())
 
     @property
     def complete(self) -> bool:
@@ -81,12 +95,18 @@ class Stage:
     def hold(self, model: Any, parts: int) -> Any:
         """As a barrier does, for as many parts as are worked on at once; on a CPU that would take minutes."""
         some = PARTS if self._device == "cpu" else model.block(parts, self._device)
-        return self._real.hold(model, max(1, min(parts, some)))
+        some = max(1, min(parts, some))
+        held = self._real.hold(model, some)
+        self._shares[held] = parts / some
+        return held
 
     def train(self, held: Any, *public: Any) -> None:
         """As a barrier does, but no long warm-up: a second update shows nothing that the first did not."""
         if self._updates < UPDATES:
-            self._real.train(held, *public)
+            with self.watch.behind(self._shares[held]):
+                self._real.train(held, *public)
+        else:
+            self.watch.again()
         self._updates += 1
 
     def release(self, name: str, query: Any, *public: Any) -> Tensor:
@@ -95,22 +115,44 @@ class Stage:
             raise _Seen
         self._asked[name] += 1
         self._updates = 0
-        return self._real.release(name, query, *public)
+        if isinstance(query, PartitionSum):
+            with self.watch.behind(self._shares[query.held]):
+                return self._real.release(name, query, *public)
+        self._time_map(getattr(query, "sees", None))
+        wide = name in self._quick
+        read = self.odometer.plan.crossings[name].sampler.rate * self.spec.records
+        with self.watch.behind(read / (self._wider if wide else self._rows)):
+            answer = (self._wide if wide else self._real).release(name, query, *public)
+        if self.watch.last < MOMENT:
+            self._quick.add(name)
+        return answer
+
+    def _time_map(self, sees: Any) -> None:
+        """A fixed map of single images is computed once for each record of a run; here twice, for its pace."""
+        if sees is None or sees in self._mapped:
+            return
+        self._mapped.add(sees)
+        page = torch.zeros(self._wider, *self.spec.shape, device=self._device)
+        for _ in self.watch.paced(self.spec.records / self._wider, iter(range(2))):
+            sees(page)
 
 
 @dataclass
 class Rehearsing(Run):
-    """A run that takes the first step of each loop, and of each stage of it."""
+    """A run that takes the first two steps of each loop, and of each stage of it; the second gives the pace."""
 
     previews: ClassVar[bool] = False
+    watch: Stopwatch = field(default_factory=Stopwatch)
 
     def steps(self, total: int, *, stages: Sequence[int] = (), **state: Any) -> Iterator[int]:
         """The first step numbers."""
-        yield from sorted({step for step in (0, *stages) if step < total})
+        starts = sorted({step for step in (0, *stages) if step < total})
+        for start, end in itertools.pairwise([*starts, total]):
+            yield from self.watch.paced(end - start, iter(range(start, min(start + 2, end))))
 
-    def rounds(self, total: int) -> range:
-        """One round of a loop over public or released values."""
-        return range(min(1, total))
+    def rounds(self, total: int) -> Iterator[int]:
+        """The first rounds of a loop over public or released values."""
+        return self.watch.paced(total, iter(range(min(2, total))))
 
 
 def rehearse(
@@ -121,19 +163,22 @@ def rehearse(
     *,
     later: tuple[str, ...] = (),
     after: Callable[[Stage, Any, Run], None] = lambda stage, learned, run: None,
-) -> None:
+) -> float:
     """Learn briefly from made-up records as `run` would, then do `after` with what was learned.
 
-    `later` names crossings that `after` makes.
+    `later` names crossings that `after` makes. The seconds that learning will take in earnest.
     """
     with trying(plan, run.device, run.microbatch), settled_briefly():
         stage = Stage(plan, run, later)
-        brief = Rehearsing(device=run.device, seed=run.seed, microbatch=run.microbatch, odometer=stage.odometer)
+        brief = Rehearsing(
+            device=run.device, seed=run.seed, microbatch=run.microbatch, odometer=stage.odometer, watch=stage.watch
+        )
         try:
             learned = method.learn(stage.barrier, brief, **({} if public is None else {"public": public}))
         except _Seen:
-            return
+            return stage.watch.expected
         after(stage, learned, brief)
+        return stage.watch.expected
 
 
 @contextmanager

@@ -12,10 +12,27 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.data.loading import must_exist
 from sfumato.errors import InputError
-from sfumato.flow.make import built, check_out, make_budget, make_method, make_plan
+from sfumato.flow import config
+from sfumato.flow.config import check_config_place
+from sfumato.flow.make import (
+    AUTO,
+    built,
+    check_out,
+    chosen_texts,
+    fit_settings,
+    make_budget,
+    make_method,
+    make_plan,
+)
+from sfumato.flow.make import (
+    labels_for as labels_for,
+)
+from sfumato.methods.registry import check_name
 from sfumato.recipes import RECIPES, find
 from sfumato.release.files.command import CLASSIFIERS as CLASSIFIERS
+from sfumato.release.publication import publication
 from sfumato.types import DataSpec, Unit
 
 if TYPE_CHECKING:
@@ -24,6 +41,8 @@ if TYPE_CHECKING:
     from sfumato.classify.release import TrainedClassifier
     from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
+    from sfumato.flow.approval import Approval
+    from sfumato.flow.proposal import Proposal
     from sfumato.flow.synthesize import Synthesis
     from sfumato.flow.train_classifier import Training
     from sfumato.ledger.job import Job
@@ -33,9 +52,12 @@ if TYPE_CHECKING:
     from sfumato.run.progress import Silent
     from sfumato.run.run import Run
 
-# Left out of the printed command. They say where the books, the key and the folder lie and on what is computed, all
-# of it the custodian's own affair: neither what is asked of the data nor the guarantee depends on them.
-UNTOLD = frozenset({"ledger", "out", "sign", "signer", "device", "microbatch"})
+HOUSE = "sfumato"  # the method where none is named
+NOT_OF_CLASSIFIERS = frozenset({"method", "recipe", "labels", "count", "format"})
+# Left out of the printed command. They say where the books, the key and the folder lie, on what is computed and how the
+# release is presented, all of it the custodian's own affair: neither what is asked of the data nor the guarantee
+# depends on them.
+UNTOLD = frozenset({"ledger", "out", "sign", "signer", "device", "microbatch", "license", "title", "contact"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +77,7 @@ class Request:
     split: str = "train"
     label: str | None = None
     person: str | None = None
-    labels: str = "uniform"
+    labels: str = AUTO
     public: str | None = None
     provenance: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
@@ -68,6 +90,9 @@ class Request:
     out: str = "release"
     sign: str | None = None
     signer: str | None = None
+    license: str | None = None
+    title: str | None = None
+    contact: str | None = None
 
     @property
     def unit(self) -> Unit:
@@ -98,7 +123,8 @@ class Request:
         """The same request as a run that is resumed in another folder reads it: places are absolute."""
         ledger, sign = (str(Path(place).absolute()) if place else None for place in (self.ledger, self.sign))
         out = str(Path(self.out).absolute())
-        return replace(self, data=absolute(self.data), ledger=ledger, out=out, sign=sign)
+        labels = absolute(self.labels) if Path(self.labels).is_file() else self.labels
+        return replace(self, data=absolute(self.data), labels=labels, ledger=ledger, out=out, sign=sign)
 
     def command(self) -> str:
         """A public line that asks for the same: every field that is not as it is by default, and no local path."""
@@ -130,7 +156,7 @@ class Request:
 def typed(params: dict[str, Any], given: Sequence[str], settings: dict[str, str]) -> dict[str, Any]:
     """Options as typed, with the method, the budget and the settings of a recipe where they were not."""
     if params["recipe"] is None:
-        return params | {"settings": settings}
+        return params | {"method": params["method"] or HOUSE, "settings": settings}
     recipe = find(params["recipe"])
     if params["method"] not in (None, recipe.method):
         raise InputError(
@@ -138,6 +164,8 @@ def typed(params: dict[str, Any], given: Sequence[str], settings: dict[str, str]
             "leave out --method or --recipe."
         )
     filled = {k: getattr(recipe, k) for k in ("method", "epsilon", "delta") if k not in given}
+    if "labels" in params and "labels" not in given:
+        filled["labels"] = "uniform"  # as its numbers were measured
     return params | filled | {"settings": recipe.texts() | settings}
 
 
@@ -171,44 +199,75 @@ def describe(records: int, shape: str, classes: int, *, unit: str = "record", pr
 
 def plan_for(request: Request, spec: DataSpec) -> Plan:
     """The plan of a request for data of this public description."""
-    method = make_method(request.method, request.settings, request.labels, spec.classes)
-    return make_plan(method, spec, request.budget(spec))
+    return make_plan(method_for(request, spec), spec, request.budget(spec))
+
+
+def method_for(request: Request, spec: DataSpec) -> Method:
+    """The method of a request, with settings that nobody chose fitted to data of this public description."""
+    return _fitted(request, make_method(request.method, request.settings), spec)[1]
+
+
+def proposed(request: Request) -> tuple[Plan, Proposal]:
+    """The plan of a request and what it is about to do with the data, timed by a rehearsal; nothing is spent."""
+    method = _method(request, again=True)
+    from sfumato.flow.flow import rehearsed
+    from sfumato.flow.proposal import hopeless, propose
+
+    with request.load() as box:
+        task = _synthesis(request.settled(), method, box.spec)
+        useless = hopeless(task.plan)
+        told = propose(task.plan, box, request.ledger, made=task.made(), out=task.out, useless=useless)
+        return task.plan, told.timed(rehearsed(task, _run(request, None), None))
+
+
+def expected_seconds(request: Request, spec: DataSpec) -> float:
+    """How long a request will take on its device, by a rehearsal on made-up records."""
+    from sfumato.flow.flow import rehearsed
+
+    task = _synthesis(request.settled(), _method(request, again=True), spec)
+    return rehearsed(task, _run(request, None), None)
 
 
 def explained(request: Request, plan: Plan) -> list[dict[str, Any]]:
     """The plan of a request in sentences, section by section."""
-    method = make_method(request.method, request.settings, request.labels, plan.data.classes)
-    return [section.to_json() for section in method.explain(plan)]
+    return [section.to_json() for section in method_for(request, plan.data).explain(plan)]
 
 
-def carry_out(request: Request, progress: Silent | None = None) -> Release:
-    """Synthesize as requested; a stopped run can be taken up by `resume`."""
+def carry_out(request: Request, progress: Silent | None = None, approval: Approval | None = None) -> Release:
+    """Synthesize as requested, once it is approved; a stopped run can be taken up by `resume`."""
+    method = _method(request)
     from sfumato.flow import flow
     from sfumato.ledger.job import Job, unless_refused
     from sfumato.privacy.ranks import join
 
-    method = _method(request)
     with request.load(shown(progress)) as box:
-        settled = request.settled()
+        settled, method = _fitted(request.settled(), method, box.spec)
         task = _synthesis(settled, method, box.spec)
         with unless_refused(Job.create(asdict(settled), settled.ledger)) as job:
             run = _run(settled, progress, ranks=join())
-            return flow.carry_out(task, box, run, job=job, ledger=settled.ledger)
+            release = flow.carry_out(task, box, run, job=job, ledger=settled.ledger, approval=approval)
+    write_config(settled)
+    return release
 
 
-def resume(run: str, progress: Silent | None = None) -> tuple[Request, Release]:
-    """Take up a stopped run where its checkpoint stands, under the same reservation; what was asked, and the result."""
-    from sfumato.flow import flow
-    from sfumato.privacy.ranks import join
+def resume(run: str, progress: Silent | None = None, ledger: str | None = None) -> tuple[Request, Release]:
+    """Take up a stopped run where its checkpoint stands, under the same reservation; what was asked, and the result.
 
-    with _stopped(run) as (request, job):
+    `ledger` is for a ledger that lies elsewhere than when the run began.
+    """
+    with _stopped(run, ledger) as (request, job):
         if request is None or request.method in CLASSIFIERS.values():
             raise InputError(f"The run {run} was begun from Python or by another version; resume it there.")
+        from sfumato.flow import flow
+        from sfumato.privacy.ranks import join
+
         method = _method(request, again=True)
         with request.load(shown(progress)) as box:
             task = _synthesis(request, method, box.spec)
             how = _run(request, progress, ranks=join())
-            return request, flow.carry_out(task, box, how, job=job, ledger=request.ledger)
+            release = flow.carry_out(task, box, how, job=job, ledger=request.ledger)
+        write_config(request)
+        return request, release
 
 
 def follows() -> bool:
@@ -219,7 +278,7 @@ def follows() -> bool:
 def assist(request: Request | None, run: str | None) -> None:
     """What a rank other than the first does in a run of several (torchrun), new or resumed."""
     from sfumato.flow import flow
-    from sfumato.ledger.job import asked_of
+    from sfumato.ledger.manifest import asked_of
     from sfumato.privacy.ranks import join
 
     request = request or Request(**asked_of(str(run)))
@@ -229,34 +288,40 @@ def assist(request: Request | None, run: str | None) -> None:
 
 
 def train(
-    request: Request, test: PublicImages | None = None, progress: Silent | None = None
+    request: Request,
+    test: PublicImages | None = None,
+    progress: Silent | None = None,
+    approval: Approval | None = None,
 ) -> tuple[TrainedClassifier, float | None]:
     """Train as requested; a stopped run can be taken up by `resume_training`. With `test`, the accuracy there too."""
+    classifier = _classifier(request)
     from sfumato.flow import flow
     from sfumato.ledger.job import Job, unless_refused
 
-    classifier = _classifier(request)
     with request.load(shown(progress)) as box:
         settled = request.settled()
         task = _training(settled, classifier, box.spec, test)
         with unless_refused(Job.create(asdict(settled), settled.ledger)) as job:
-            trained = flow.carry_out(task, box, _run(settled, progress), job=job, ledger=settled.ledger)
+            run = _run(settled, progress)
+            trained = flow.carry_out(task, box, run, job=job, ledger=settled.ledger, approval=approval)
+    write_config(settled)
     return trained, _accuracy(trained, test)
 
 
 def resume_training(
-    run: str, test: PublicImages | None = None, progress: Silent | None = None
+    run: str, test: PublicImages | None = None, progress: Silent | None = None, ledger: str | None = None
 ) -> tuple[Request, TrainedClassifier, float | None]:
     """Take up a stopped run where its checkpoint stands, under the same reservation."""
-    from sfumato.flow import flow
-
-    with _stopped(run) as (request, job):
+    with _stopped(run, ledger) as (request, job):
         if request is None or request.method not in CLASSIFIERS.values():
             raise InputError(f"The run {run} is not one of `sfumato train-classifier`, or of another version of it.")
+        from sfumato.flow import flow
+
         classifier = make_classifier(request.settings, request.method)
         with request.load(shown(progress)) as box:
             task = _training(request, classifier, box.spec, test)
             trained = flow.carry_out(task, box, _run(request, progress), job=job, ledger=request.ledger)
+        write_config(request)
         return request, trained, _accuracy(trained, test)
 
 
@@ -286,27 +351,50 @@ def read_test(test: str | None, provenance: str | None, split: str, **options: A
         with load(test, split=split, **options) as box:
             public = box.spec.public
     except InputError as error:
-        raise InputError(str(error).replace("--split", "--test-split")) from error
+        raise InputError(str(error).replace("--split", "--public-test-split")) from error
     if not public and provenance is None:
         raise InputError(
-            "The accuracy on a private test set would leak from it; say with --provenance TEXT where "
-            "public test images are from, or leave out --test."
+            "The accuracy on a private test set would leak from it; say with --provenance TEXT where public test "
+            "images are from, or leave out --public-test and score the classifier inside with `sfumato evaluate`."
         )
     return load_public(test, provenance or "a named public set", split=split, **options)
 
 
 @contextmanager
-def _stopped(run: str) -> Iterator[tuple[Request | None, Job]]:
+def _stopped(run: str, ledger: str | None = None) -> Iterator[tuple[Request | None, Job]]:
     """A run that was stopped, and what it was asked for; None where that was not by a request of this version."""
+    from sfumato.ledger.manifest import read_manifest
+
+    read_manifest(run)  # a name that no run has is refused before what is slow to import
     from sfumato.ledger.job import Job
+    from sfumato.ledger.unfinished import moved
 
     job = Job.find(run)
     try:
+        if ledger is not None:
+            moved(job, ledger)
         asked = job.manifest["request"] or {}
         whole = set(asked) == {each.name for each in fields(Request)}
         yield Request(**asked) if whole else None, job
     finally:
         job.close()
+
+
+def write_config(request: Request) -> None:
+    """What was asked, beside what was made, so that a run can be repeated from it."""
+    asked = asdict(request) | {"set": request.settings}
+    by = next((by for by, name in CLASSIFIERS.items() if name == request.method), None)
+    verb = "synthesize" if by is None else "train-classifier"
+    if by is not None:
+        asked = {"data": request.data, "by": by} | {k: v for k, v in asked.items() if k not in NOT_OF_CLASSIFIERS}
+    config.write(verb, request.out, {name: value for name, value in asked.items() if name != "settings"})
+
+
+def verb_of(asked: Mapping[str, Any]) -> str:
+    """The verb that a stopped run was begun with; one that was begun from Python is resumed there."""
+    if "method" not in asked:
+        raise InputError("This run was begun from Python; call the same function again with resume=RUN.")
+    return "train-classifier" if asked["method"] in CLASSIFIERS.values() else "synthesize"
 
 
 def _method(request: Request, again: bool = False) -> Method:
@@ -315,21 +403,27 @@ def _method(request: Request, again: bool = False) -> Method:
     Weights of labels that lie in a file wait for the names of the classes.
     """
     if not again:
-        _check(request)
+        check_name(request.method)
+        must_exist(request.data)
         check_out(request.out, request.count, request.format)
+        check_config_place(request.out)
+        _check(request)
         if (request.public is None) != (request.provenance is None):
             raise InputError(
                 "Public data and their provenance go together: give both --public DATA and --provenance TEXT."
             )
-    return make_method(request.method, request.settings, None if Path(request.labels).is_file() else request.labels)
+    later = request.labels == AUTO or Path(request.labels).is_file()
+    return make_method(request.method, request.settings, None if later else request.labels)
 
 
 def _classifier(request: Request) -> NetworkTraining:
     """The classifier, once all is refused that can be without reading the data."""
     from sfumato.release import ensure_free
 
-    _check(request)
+    must_exist(request.data)
     ensure_free(request.out)
+    check_config_place(request.out)
+    _check(request)
     return make_classifier(request.settings, request.method)
 
 
@@ -338,6 +432,7 @@ def _check(request: Request) -> None:
     from sfumato.run.run import pick_device
 
     make_budget(request.epsilon, request.delta, request.relation, request.unit)
+    publication(request.license, request.title, request.contact)
     pick_device(request.device)
     if request.sign is not None:
         read_key(request.sign)
@@ -346,12 +441,25 @@ def _check(request: Request) -> None:
         raise InputError("A signer needs a key; add --sign FILE, made by `sfumato keygen FILE`.")
 
 
-def _synthesis(request: Request, method: Method, spec: DataSpec) -> Synthesis:
+def _fitted(request: Request, method: Method, spec: DataSpec) -> tuple[Request, Method]:
+    """What is done: the printed command, the config and a resumed run ask for it, on another device too."""
     from sfumato.data.labels import parse_labels
+    from sfumato.run.run import pick_device
+
+    labels = labels_for(request.labels, spec, request.budget(spec))
+    if request.labels == AUTO and labels != "uniform":
+        request = replace(request, labels=labels)
+    method = replace(method, labels=parse_labels(labels, spec.classes))
+    fitted = fit_settings(method, spec, request.budget(spec), pick_device(request.device))
+    if fitted == method:
+        return request, method
+    return replace(request, settings=request.settings | chosen_texts(fitted)), fitted
+
+
+def _synthesis(request: Request, method: Method, spec: DataSpec) -> Synthesis:
     from sfumato.flow.synthesize import Synthesis
 
-    if Path(request.labels).is_file():
-        method = replace(method, labels=parse_labels(request.labels, spec.classes))
+    request, method = _fitted(request, method, spec)
     return Synthesis(
         method,
         make_plan(method, spec, request.budget(spec)),
@@ -362,6 +470,7 @@ def _synthesis(request: Request, method: Method, spec: DataSpec) -> Synthesis:
         request.command(),
         request.sign,
         request.signer,
+        publication(request.license, request.title, request.contact),
     )
 
 

@@ -57,6 +57,7 @@ class Synthesis(Resumable[Learned, Release]):
     command: str | None = None
     key: str | Path | None = None
     signer: str | None = None
+    publication: Mapping[str, str] | None = None  # what the publisher says: licence, title, contact
 
     verb: ClassVar[str] = "synthesize"
 
@@ -70,14 +71,19 @@ class Synthesis(Resumable[Learned, Release]):
         """The method."""
         return [(self.method, self.plan, self.public)]
 
-    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> None:
+    def made(self) -> str:
+        """Images and their generator."""
+        more = " and the noisy measurement" if self.method.measured else ""
+        return f"{self.count:,} synthetic images with labels ({self.format}), the weights of their generator{more}"
+
+    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> float:
         """With all that the method needs; it makes a few images."""
 
         def after(stage: Stage, generator: Any, brief: Run) -> None:
             images = generator.sample(IMAGES, seed=brief.seed)
             complete(Learned.by(brief, self.method, self.plan, generator, images, stage.barrier))
 
-        rehearse(self.method, self.plan, run, self.public, after=after)
+        return rehearse(self.method, self.plan, run, self.public, after=after)
 
     def learn(self, reserved: Reserved) -> Learned:
         """Learn, and make the images."""
@@ -97,7 +103,7 @@ class Synthesis(Resumable[Learned, Release]):
     def save(self, made: Release, place: Path) -> None:
         """As a folder that verifies."""
         options = {"format": self.format, "command": self.command, "key": self.key, "signer": self.signer}
-        made.save(place, verified=True, **options)  # type: ignore[arg-type]
+        made.save(place, verified=True, publication=self.publication, **options)  # type: ignore[arg-type]
 
     def digest(self, made: Release) -> str:
         """SHA-256 of the generator."""
@@ -149,11 +155,16 @@ def noise_facts(plan: Plan, barrier: Barrier) -> dict[str, str]:
     samplers = {
         "gaussian": noise.sampler,
         "discrete-gaussian": "exact discrete Gaussian on whole numbers",
-        "discrete-laplace": "exact discrete Laplace law on whole numbers",
+        "discrete-laplace": "exact discrete Laplace distribution on whole numbers",
     }
     return {"source": noise.source, "sampler": "; ".join(samplers[kind] for kind in sorted(kinds))}
 
 
 def tuning_of(method: Learner, plan: Plan) -> str:
     """Where settings come from that nobody chose by looking at the private data."""
-    return DEFAULTS if type(method)().settings() == dict(plan.settings) else CHOSEN
+    default = type(method)()
+    if isinstance(default, Method):  # fitted for a GPU or for a CPU, by public facts alone
+        known = [default.fitted_to(plan.data, plan.budget, device).settings() for device in ("cpu", "cuda")]
+    else:
+        known = [default.settings()]
+    return DEFAULTS if dict(plan.settings) in known else CHOSEN

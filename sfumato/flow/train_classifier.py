@@ -100,13 +100,17 @@ class Training(Resumable[Learned, TrainedClassifier]):
         """The training."""
         return [(self.classifier, self.plan, self.public)]
 
-    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> None:
+    def made(self) -> str:
+        """A classifier."""
+        return "the weights of a classifier, which answers with the names of the classes"
+
+    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> float:
         """A step of training."""
 
         def after(stage: Stage, network: Network, brief: Run) -> None:
             complete(Learned(network, stage.barrier, brief.seed))
 
-        rehearse(self.classifier, self.plan, run, self.public, after=after)
+        return rehearse(self.classifier, self.plan, run, self.public, after=after)
 
     def learn(self, reserved: Reserved) -> Learned:
         """Train."""

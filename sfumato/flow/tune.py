@@ -23,8 +23,9 @@ from sfumato.data.private import PrivateImages, relabelled
 from sfumato.data.public import PublicImages
 from sfumato.engine.label_histogram import VOTE
 from sfumato.errors import InputError
+from sfumato.flow.approval import Approval
 from sfumato.flow.flow import Audited, Others, Reserved, Task, carry_out
-from sfumato.flow.make import Learner, check_out, make_method, make_plan
+from sfumato.flow.make import AUTO, Learner, check_out, labels_for, make_method, make_plan
 from sfumato.flow.rehearsal import IMAGES, Stage, rehearse
 from sfumato.flow.synthesize import Learned, Synthesis, released
 from sfumato.methods import Method
@@ -48,7 +49,7 @@ def tune(
     *,
     data: str | None = None,
     spec: DataSpec | None = None,
-    labels: str = "uniform",
+    labels: str = AUTO,
     private: bool = False,
     mean: float = 10,
     shape: float = 1,
@@ -58,6 +59,7 @@ def tune(
     count: int = 10_000,
     format: str = "png",
     ledger: str | None = None,
+    approval: Approval | None = None,
     **options: Any,
 ) -> list[Trial] | Release:
     """Rank the grid for free on public or made-up images, or, with `private`, release the best of a charged selection.
@@ -70,14 +72,15 @@ def tune(
             raise InputError(
                 "Say what to tune on: --data DATA, or --records, --shape and --classes for made-up images."
             )
-        methods = candidates(name, grid, labels, spec.classes)
+        methods = candidates(name, grid, labels_for(labels, spec, budget), spec.classes)
         train, test = (_made_up(spec, seed) for seed in (0, 1))
         return tune_public(methods, train, test, budget, run)
     with load(data, **options) as box:
-        methods = candidates(name, grid, labels, box.spec.classes)
+        methods = candidates(name, grid, labels_for(labels, box.spec, budget), box.spec.classes)
         if private:
             runs = Runs(mean, shape)
-            return tune_private(methods, box, budget, runs, run, out=out, count=count, format=format, ledger=ledger)
+            kept: Any = {"out": out, "count": count, "format": format, "ledger": ledger, "approval": approval}
+            return tune_private(methods, box, budget, runs, run, **kept)
         if not box.spec.public:
             raise InputError(
                 f"{box.spec.name} is private, and looking at it costs budget: tune on public or made-up data, "
@@ -101,11 +104,7 @@ def _public(data: str, options: Mapping[str, Any]) -> tuple[Images, Images]:
         return train, part("test")
     except InputError:
         cut = 4 * len(train) // 5
-        return _rows(train, slice(cut)), _rows(train, slice(cut, None))
-
-
-def _rows(images: Images, rows: slice) -> Images:
-    return Images(images.pixels[rows], images.labels[rows], images.classes)
+        return train[:cut], train[cut:]
 
 
 def candidates(name: str, grid: Mapping[str, Sequence[str]], labels: str, classes: tuple[str, ...]) -> list[Method]:
@@ -207,6 +206,7 @@ def tune_private(
     count: int = 10_000,
     format: str = "png",
     ledger: str | Path | None = None,
+    approval: Approval | None = None,
 ) -> Release:
     """Run a secret random number of settings drawn at random, and release the best by a noisy score.
 
@@ -218,7 +218,7 @@ def tune_private(
         raise InputError("Expected a law that gives at least one run: geometric or logarithmic.")
     plans = plan_selection(methods, box.spec, budget, runs)
     task = Selection(plans[0], tuple(zip(methods, plans, strict=True)), runs, Path(out), count, format)
-    return carry_out(task, box, run, ledger=ledger)
+    return carry_out(task, box, run, ledger=ledger, approval=approval)
 
 
 @dataclass(frozen=True)
@@ -250,10 +250,17 @@ class Selection(Task[Learned, Release]):
         """Every method, with the plan of one run of it."""
         return [(method, one_run(plan), None) for method, plan in self.candidates]
 
-    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> None:
+    def made(self) -> str:
+        """The images of the best run, of a number that stays secret."""
+        return f"{self.count:,} synthetic images of the best of about {self.runs.mean:g} runs, and their generator"
+
+    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> float:
         """Every method, its score included."""
-        for method, plan in self.candidates:
+        each = [
             rehearse(method, plan, run, later=(SCORE,), after=_scored(method, plan, complete))
+            for method, plan in self.candidates
+        ]
+        return self.runs.mean * sum(each) / len(each)
 
     def learn(self, reserved: Reserved) -> Learned:
         """As many runs as were drawn; of all of them only the best is kept."""

@@ -59,6 +59,13 @@ def price_of(costs: Costs, relation: Relation, delta: float) -> float:
     return own.epsilon_at(delta) if isinstance(own, Cost) else math.inf
 
 
+def past_of(costs: Costs, price: Price, total: Budget) -> Past:
+    """The run as the filter of a total sees it."""
+    own = costs[total.relation]
+    mu, slack = (own.mu, own.slack) if isinstance(own, Cost) else (math.inf, math.inf)
+    return Past(mu, slack, price(total.relation, total.delta))
+
+
 def served(cost: Callable[[Relation], Cost], relation: Relation) -> Cost | ValueError:
     """The cost, or why there is none."""
     try:
@@ -95,12 +102,12 @@ def _refused(
             f"plan it with --unit {total.unit}.{ADVICE}"
         )
     own = costs[total.relation]
-    if not isinstance(own, Cost):
+    if isinstance(own, ValueError):
         return InputError(
             f"The account '{name}' is kept under {total.relation}, which this run does not serve ({own}); "
             f"plan it with --relation {total.relation}, or choose a method or setting that serves it."
         )
-    run = Past(own.mu, own.slack, price(total.relation, total.delta))
+    run = past_of(costs, price, total)
     return None if admits(total, past, run) else OverBudget(refusal(name, total, past, run) + ADVICE)
 
 

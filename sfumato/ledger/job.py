@@ -20,32 +20,10 @@ from typing import Any
 from sfumato.errors import InputError, OverBudget
 from sfumato.ledger.charge import cost_of, fingerprint
 from sfumato.ledger.durable import replace
+from sfumato.ledger.manifest import CHECKPOINT, FILE, read_manifest
+from sfumato.ledger.manifest import runs_folder as runs_folder
 from sfumato.ledger.store import Cost, Ledger, Reservation, new_reservation
 from sfumato.privacy.plan import Plan
-
-
-def runs_folder() -> Path:
-    """Where the private folders of unfinished runs are kept."""
-    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(os.environ.get("SFUMATO_RUNS") or Path(home).expanduser() / "sfumato" / "runs")
-
-
-def _read(name: str) -> tuple[Path, dict[str, Any]]:
-    folder = Path(name) if os.sep in name else runs_folder() / name
-    try:
-        manifest = dict.fromkeys(MANIFEST) | json.loads((folder / "manifest.json").read_text())
-        if set(manifest) != set(MANIFEST):
-            raise ValueError("unknown keys")
-    except (OSError, ValueError, TypeError) as error:
-        known = sorted(p.name for p in runs_folder().glob("[!.]*")) if runs_folder().is_dir() else []
-        hint = f"unfinished runs: {', '.join(known)}" if known else "there is no unfinished run"
-        raise InputError(f"There is no run '{name}' to resume; {hint}.") from error
-    return folder, manifest
-
-
-def asked_of(name: str) -> dict[str, Any]:
-    """What was asked for when an unfinished run began, without taking it over."""
-    return dict(_read(name)[1]["request"])
 
 
 def _sweep() -> None:
@@ -68,7 +46,6 @@ def unless_refused(job: Job) -> Iterator[Job]:
 # folders of runs that do not exist yet, or any more
 COMING = ".coming-"
 GONE = ".gone-"
-MANIFEST = ("run", "token", "next", "request", "ledger", "plan", "data", "weights")
 
 
 class Job:
@@ -116,11 +93,11 @@ class Job:
     @classmethod
     def find(cls, name: str) -> Job:
         """The folder of an unfinished run, by its name or path."""
-        return cls(*_read(name))
+        return cls(*read_manifest(name))
 
     def store(self) -> None:
         """Write the manifest durably."""
-        replace(self.folder / "manifest.json", json.dumps(self.manifest).encode())
+        replace(self.folder / FILE, json.dumps(self.manifest).encode())
 
     def enter(self, ledger: Ledger, plan: Plan, name: str, digests: Any, named: bool = True) -> None:
         """Reserve the whole plan, or take over the reservation of the run that is resumed."""
@@ -129,8 +106,11 @@ class Job:
         self.store()
         if ledger.knows(self.manifest["run"]):
             self._take_over(ledger)
-        elif not ledger.throw_away and (self.folder / "checkpoint.safetensors").exists():
-            raise OverBudget(f"The ledger does not know the run {self.folder.name}; give the --ledger it began with.")
+        elif not ledger.throw_away and (self.folder / CHECKPOINT).exists():
+            raise OverBudget(
+                f"The ledger does not know the run {self.folder.name}; name the one that it began with, "
+                f"as --resume {self.folder.name} --ledger FILE."
+            )
         else:
             self._reserve(ledger, plan, name, digests, named)
         self.entered = True

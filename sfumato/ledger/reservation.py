@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +13,7 @@ from typing import Any
 from sfumato.accounting.budget import Budget
 from sfumato.data.private import PrivateImages
 from sfumato.errors import InputError, Interrupted, SfumatoError, Unfinished
-from sfumato.ledger.charge import account_name, digests_of, is_named
+from sfumato.ledger.charge import account_name, cost_of, digests_of, is_named
 from sfumato.ledger.job import Job, unless_refused
 from sfumato.ledger.store import Ledger, default_path
 from sfumato.privacy.plan import Plan
@@ -95,6 +96,31 @@ def shown(box: PrivateImages, total: Budget | None, path: str | Path | None) -> 
         if total is not None:
             ledger.set_total(name, digests, total, named=is_named(box))
         return ledger.show(name, digests) | {"throw_away": not costly(box.spec, path)}
+
+
+def foreseen(plan: Plan, box: PrivateImages, path: str | Path | None) -> dict[str, Any]:
+    """What a plan would take of the account of these data and leave of it; raises as a reservation would.
+
+    Nothing is spent, and a ledger that is not there yet is not made for it; what killed processes had reserved is
+    given back first.
+    """
+    place = Path(path or default_path())
+    known = None
+    if costly(box.spec, path) and place.exists():
+        with open_ledger(box.spec, path) as ledger:
+            give_back_unbegun(ledger)
+            known = ledger.foreseen(
+                name=account_name(box),
+                digests=digests_of(box),
+                budget=plan.budget,
+                cost=functools.partial(cost_of, plan),
+                named=is_named(box),
+            )
+    opened = {"account": box.spec.name, "total": plan.budget.epsilon, "delta": plan.budget.delta, "runs": 0}
+    first = {**opened, "cost": plan.epsilon(), "remaining": plan.budget.epsilon, "afterwards": 0.0}
+    where = str(place.absolute()) if costly(box.spec, path) else None
+    said = {"opened": known is None, "named": is_named(box), "ledger": where, "new": not place.exists()}
+    return (known or first) | said
 
 
 @contextmanager

@@ -56,14 +56,14 @@ def add_total(db: sqlite3.Connection, account: Account, total: Budget, source: s
     )
 
 
-def opened_again(db: sqlite3.Connection, account: Account, budget: Budget, name: str) -> Account:
+def opened_again(db: sqlite3.Connection, account: Account, budget: Budget, name: str, *, write: bool = True) -> Account:
     """The account; where all its runs were given back and no custodian spoke, the next run is the first again."""
     sources = "SELECT source FROM totals WHERE account = ? ORDER BY total DESC LIMIT 1"
     if db.execute(sources, (account.id,)).fetchone() != ("first run",):
         return account
     if past_runs(db, account, account.total, named=account.name == name):
         return account
-    if account.total != budget:
+    if write and account.total != budget:
         add_total(db, account, budget, "first run", name)
     return replace(account, total=budget, granted=budget if account.name == name else account.granted)
 
@@ -110,6 +110,13 @@ def history(db: sqlite3.Connection, account: Account, *, named: bool = False) ->
     return _listed(db, account, columns, named=named)
 
 
+def one_run(db: sqlite3.Connection, run: str) -> dict[str, Any] | None:
+    """A run by its name, with its dearest charge; None where it was never reserved here."""
+    found = _dicts(db, "SELECT run, time, name, method, unit, status FROM runs WHERE run = :run", {"run": run})
+    query = "SELECT epsilon, delta, relation FROM charges WHERE run = :run ORDER BY epsilon DESC LIMIT 1"
+    return found[0] | {"charged": next(iter(_dicts(db, query, {"run": run})), None)} if found else None
+
+
 def told(db: sqlite3.Connection, name: str) -> dict[str, Any]:
     """What may be told of an account to anyone: the runs and the total of its own name, whatever others share."""
     row = db.execute("SELECT account FROM accounts WHERE name = ?", (name,)).fetchone()
@@ -148,6 +155,20 @@ def described(db: sqlite3.Connection, account: Account) -> dict[str, Any]:
             "SELECT time, epsilon, delta, relation, unit, source FROM totals WHERE account = :account ORDER BY total",
             {"account": account.id},
         ),
+    }
+
+
+def foreseen(db: sqlite3.Connection, account: Account, run: Past) -> dict[str, Any]:
+    """What is told of an account before a run, by the runs and totals of its own name alone."""
+    past = past_runs(db, account, account.granted, named=True)
+    return {
+        "account": account.name,
+        "total": account.granted.epsilon,
+        "delta": account.granted.delta,
+        "runs": len(past),
+        "cost": run.epsilon,
+        "remaining": remaining(account.granted, past),
+        "afterwards": remaining(account.granted, [*past, run]),
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from sfumato.accounting.budget import Budget, Relation
 from sfumato.errors import InputError, OverBudget
 from sfumato.ledger import rows as rows
-from sfumato.ledger.admit import Cost, Costs, Price, admit, check_change, price_of, served
+from sfumato.ledger.admit import Cost, Costs, Price, admit, check_change, past_of, price_of, served
 from sfumato.ledger.migrate import now
 from sfumato.ledger.schema import Digests, Store, default_path
 
@@ -109,6 +109,24 @@ class Ledger:
                 rows.enrol(db, account)
         return made
 
+    def foreseen(
+        self, *, name: str, digests: Digests, budget: Budget, cost: Callable[[Relation], Cost], named: bool = True
+    ) -> dict[str, Any] | None:
+        """What `reserve` would take of the account of this name and leave of it; None where there is none yet.
+
+        Raises as `reserve` would, and writes nothing. As with `told`, which other accounts share a record with these
+        data is not said: whoever starts a run need not be the custodian.
+        """
+        _check_name(name)
+        costs = {relation: served(cost, relation) for relation in Relation}
+        price = functools.cache(functools.partial(price_of, costs))
+        self._warm(name, digests, price)
+        with self._store.reading(digests) as db:
+            accounts = [rows.opened_again(db, a, budget, name, write=False) for a in rows.matching(db, name)]
+            admit(db, name if named else None, accounts, budget, costs, price)
+            own = [account for account in accounts if account.name == name and named]
+            return rows.foreseen(db, own[0], past_of(costs, price, own[0].granted)) if own else None
+
     def resume(self, run: str, token: str, new_token: str) -> None:
         """Take over a run from the holder of `token`, once; the caller has made `new_token` at random and durable.
 
@@ -151,6 +169,11 @@ class Ledger:
         """Whether this run was ever reserved here."""
         with self._store.reading() as db:
             return db.execute("SELECT 1 FROM runs WHERE run = ?", (run,)).fetchone() is not None
+
+    def run(self, run: str) -> dict[str, Any] | None:
+        """For the custodian: when a run began, its method and status, and the most that an account was charged."""
+        with self._store.reading() as db:
+            return rows.one_run(db, run)
 
     def holds(self, run: str, token: str) -> bool:
         """Whether this token is still the current one; a process that lost it must release nothing more."""

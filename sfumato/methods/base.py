@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sfumato.accounting.budget import Budget
 from sfumato.accounting.calibrate import noise_within
-from sfumato.data.labels import LabelPrior
+from sfumato.data.labels import LabelPrior, prior_of
 from sfumato.engine import label_histogram
 from sfumato.methods import explain
-from sfumato.methods.settings import refuse_outside
+from sfumato.methods.settings import refuse_outside, refuse_unknown
 from sfumato.privacy.plan import BudgetShare, Crossing, Plan, events_of
 from sfumato.types import Site
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from sfumato.types import DataSpec
 
 
+# Of the survey's figure 2: critic and objective are asked of implicit models alone, the density of explicit ones.
+TIERS = {"implicit": ("density", "critic", "objective"), "explicit": ("model", "density")}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
     """A frozen dataclass of public settings. Data come only through a barrier; nothing is kept between calls.
@@ -32,15 +36,17 @@ class Method(ABC):
     is found, the label histogram added and the plan put together here.
     """
 
-    labels: LabelPrior = LabelPrior("uniform")
+    labels: LabelPrior = LabelPrior("uniform")  # text is taken too: "uniform", "private:0.1"
 
     name: ClassVar[str]
     site: ClassVar[Site]
     family: ClassVar[str]
+    good_for: ClassVar[str]  # one sentence: which data and device it is for, by what was measured
     paper: ClassVar[str]  # authors, title, venue
     framework: ClassVar[str]  # Gaussian mechanism, DP-SGD or PATE
-    # Of the survey's figure 2: density, critic, objective (distribution-wise or point-wise; tractable or approximate).
-    axes: ClassVar[tuple[str, str, str, str]]
+    # By `TIERS`: "implicit", "static" or "learnable", "distribution-wise" or "point-wise"; or "explicit", and
+    # "tractable" or "approximate".
+    axes: ClassVar[tuple[str, ...]]
     public_data: ClassVar[str] = "not used"  # or "optional", "needed"
     status: ClassVar[str] = "sound"
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace-one")
@@ -51,6 +57,8 @@ class Method(ABC):
     stand_ins: ClassVar[tuple[str, ...]] = ()  # settings that name a public network, for which `small` takes another
 
     def __post_init__(self) -> None:
+        if isinstance(self.labels, str):
+            object.__setattr__(self, "labels", prior_of(self.labels))
         refuse_outside(self)
         for sentence in self.contradictions():
             raise ValueError(sentence)
@@ -133,6 +141,10 @@ class Method(ABC):
 
         return at(noise_within(events, budget.epsilon, budget.delta))
 
+    def fitted_to(self, spec: DataSpec, budget: Budget, device: str) -> Self:
+        """The same method with the settings that nobody chose fitted to public facts; most methods have none such."""
+        return self
+
     def small(self) -> Self:
         """The same method at a size that an audit runs in seconds: sizes may shrink, and nothing else may change."""
         return self
@@ -140,6 +152,31 @@ class Method(ABC):
     def at_most(self, **sizes: float) -> Self:
         """The same method with these sizes shrunk; what is smaller already stays as it is."""
         return replace(self, **{name: min(getattr(self, name), most) for name, most in sizes.items()})
+
+    @classmethod
+    def in_words(cls) -> str:
+        """Its axes, each with its tier.
+
+        >>> from sfumato import DPNF
+        >>> DPNF.in_words()
+        'explicit model, tractable density'
+        """
+        return ", ".join(f"{axis} {tier}" for axis, tier in zip(cls.axes, TIERS[cls.axes[0]], strict=True))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All that this method was made with, by name, as scikit-learn asks for it; `clone` makes an equal one."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """A method with these settings changed. This one stays as it is: what a plan was made for never changes.
+
+        >>> from sfumato import DPMERF
+        >>> method = DPMERF()
+        >>> method.set_params(steps=3).steps, method.steps == DPMERF().steps
+        (3, True)
+        """
+        refuse_unknown(params, self.get_params())
+        return replace(self, **params)
 
     def settings(self) -> dict[str, Any]:
         """The public settings that define this method."""

@@ -6,13 +6,28 @@ import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sfumato.errors import InputError
-from sfumato.methods.base import Method
+from sfumato.errors import InputError, did_you_mean
 from sfumato.types import Site
+
+if TYPE_CHECKING:
+    from sfumato.methods.base import Method
 
 FOLDER = Path(__file__).parent
 NAMED = re.compile(r'^    name: ClassVar\[str\] = "([a-z0-9-]+)"$', re.MULTILINE)
+
+# The ones to take, in this order: the method of the house, the simplest, and one for large budgets; see `good_for`.
+RECOMMENDED = ("sfumato", "dp-merf", "dpdm")
+# What the methods of a folder have in common.
+FAMILIES = {
+    "house": "Sfumato's own",
+    "embedding": "One or two releases of means or moments, and a generator that matches them",
+    "dpsgd": "Generators trained by DP-SGD",
+    "gan": "GANs",
+    "teachers": "Teachers on parts of the data",
+    "sets": "Sets matched to the data, without critic or teachers",
+}
 
 # What may leave at each site beside generator and images, and what its attacker is assumed to see.
 RELEASABLE = {
@@ -43,10 +58,24 @@ def names() -> list[str]:
     return list(modules())
 
 
+def family_of(name: str) -> str:
+    """What the methods in the folder of this one have in common."""
+    folder = modules()[name].split(".")[2]
+    return FAMILIES.get(folder, folder)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no method has, without importing one."""
+    if name not in modules():
+        there_are = f"there are {', '.join(modules())}."
+        raise InputError(f"Expected a method, found '{name}'; {did_you_mean(name, modules(), otherwise=there_are)}")
+
+
 def find(name: str) -> type[Method]:
     """The class of a method, imported when it is needed."""
-    if name not in modules():
-        raise InputError(f"Expected a method of {', '.join(modules())}, found '{name}'.")
+    check_name(name)
+    from sfumato.methods.base import Method
+
     module = import_module(modules()[name])
     return next(c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Method) and _is(c, name))
 

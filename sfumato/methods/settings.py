@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, get_type_hints
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, did_you_mean
 
 T = TypeVar("T")
 TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -90,10 +90,16 @@ def parse(cls: type[Any], given: Mapping[str, str]) -> dict[str, Any]:
     """
     known = cls().settings()
     types = get_type_hints(cls)
+    refuse_unknown(given, known)
+    return {name: _value(name, text, types[name]) for name, text in given.items()}
+
+
+def refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse the first name that is no setting, with the one that was perhaps meant, or all that there are."""
     for name in given:
         if name not in known:
-            raise InputError(f"Expected a setting of {', '.join(known)}, found '{name}'.")
-    return {name: _value(name, text, types[name]) for name, text in given.items()}
+            hint = did_you_mean(name, known, otherwise=f"there are {', '.join(known)}.")
+            raise InputError(f"Expected a setting, found '{name}'; {hint}")
 
 
 def _value(name: str, text: str, kind: type) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from sfumato.networks.conv import ConvGenerator
+from sfumato.networks.cosine import CosineGaussian
 from sfumato.networks.dcgan import DCGANGenerator
 from sfumato.networks.deconv import DeconvGenerator
 from sfumato.networks.diffusion import DiffusionGenerator
@@ -20,6 +21,7 @@ from sfumato.networks.vae import VAEGenerator
 __all__ = [
     "KINDS",
     "ConvGenerator",
+    "CosineGaussian",
     "DCGANGenerator",
     "DeconvGenerator",
     "DiffusionGenerator",
@@ -34,11 +36,14 @@ __all__ = [
 # Where the generator of each kind in a release's config is; those of a single method live with it.
 KINDS = {
     "conv": "sfumato.networks.conv:ConvGenerator",
+    "cosine": "sfumato.networks.cosine:CosineGaussian",
     "dcgan": "sfumato.networks.dcgan:DCGANGenerator",
     "deconv": "sfumato.networks.deconv:DeconvGenerator",
     "diffusion": "sfumato.networks.diffusion:DiffusionGenerator",
     "fixed": "sfumato.networks.image_set:ImageSet",
     "flow": "sfumato.networks.flow:FlowGenerator",
+    "labelled": "sfumato.networks.labelled:LabelledGenerator",
+    "leaves": "sfumato.networks.leaves:LeavesGenerator",
     "mirror": "sfumato.methods.gan.dpaf.generator:MirrorGenerator",
     "vae": "sfumato.networks.vae:VAEGenerator",
 }

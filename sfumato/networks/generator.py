@@ -16,6 +16,7 @@ from sfumato.networks.labels import allot
 from sfumato.types import Images
 
 CHUNK = 250  # images made at once when sampling
+LARGE = 2000  # the same on a GPU
 Net = TypeVar("Net", bound=nn.Module)
 LATENT_DISTRIBUTIONS = ("gaussian", "uniform")
 BATCHES: ContextVar[int] = ContextVar("batches", default=16)  # of latents that statistics are settled on
@@ -103,9 +104,10 @@ class Generator(nn.Module, ABC):
     def pixels(self, z: Tensor, labels: Tensor) -> np.ndarray:
         """The images of these latents and labels as uint8, made a chunk at a time."""
         device = next(self.parameters()).device
+        some = LARGE if device.type == "cuda" else CHUNK
         made = [
-            self(z[i : i + CHUNK].to(device), labels[i : i + CHUNK].to(device)).mul(255).round().byte().cpu().numpy()
-            for i in range(0, len(z), CHUNK)
+            self(z[i : i + some].to(device), labels[i : i + some].to(device)).mul(255).round().byte().cpu().numpy()
+            for i in range(0, len(z), some)
         ]
         return np.concatenate(made) if made else np.zeros((0, *self.shape), dtype=np.uint8)
 

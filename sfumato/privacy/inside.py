@@ -22,9 +22,11 @@ from sfumato.privacy.partitions import PartitionHandle, Partitions, PartitionSum
 from sfumato.privacy.plan import Crossing
 from sfumato.privacy.ranks import Alone, Ranks
 from sfumato.privacy.samplers import FullBatch
+from sfumato.remembered import attach
 from sfumato.types import DataSpec, Unit
 
 PEOPLE = 128  # persons whose terms are held at once
+REMEMBERED = 2**33  # bytes of features that are kept, at most; of more, they are computed each time
 
 Units = NDArray[np.int64]
 Summable = BoundedSum | Summed
@@ -163,6 +165,7 @@ class Sums:
         # The pace of a set whose size is private is private too.
         self._tick: Tick = tick if spec.count_public else lambda crossing, fraction: tick(crossing, None)
         self._by_person = data is not None and spec.unit is Unit.PERSON
+        self._known: dict[Any, Tensor | None] = {}  # features of all records, by the map that gave them
         if self._by_person:
             assert data is not None and data.persons is not None
             self._order = np.argsort(data.persons, kind="stable")
@@ -201,6 +204,7 @@ class Sums:
             self._add_people(total, query, page, public)
             return
         images, labels, there = self._batch(page)
+        self._attach(query, page, images)
         if not singly:
             assert not isinstance(query, BoundedSum)
             total += query.total(images, labels, *public, there=there)
@@ -223,6 +227,7 @@ class Sums:
         for turn in range(int(counts.max())):
             rows = np.array([o[turn] if turn < len(o) else BLANK for o in owned])
             images, labels, there = self._batch(rows)
+            self._attach(query, rows, images)
             raw = torch.nan_to_num(query.rows(images, labels, *public).double(), nan=0.0, posinf=0.0, neginf=0.0)
             raw = raw.masked_fill_(~there.view(-1, *[1] * (raw.dim() - 1)), 0)
             if query.by_class:
@@ -250,6 +255,31 @@ class Sums:
         exact = torch.float32 if self._spec.count_public else torch.float64
         images = torch.from_numpy(pixels).to(self.device).to(exact).div_(255)
         return images, torch.from_numpy(labels).to(self.device), torch.from_numpy(there).to(self.device)
+
+    def _attach(self, query: Summable, rows: Units, images: Tensor) -> None:
+        """Hand a query what its fixed map has of these records; of a blank place, nothing."""
+        sees = getattr(query, "sees", None)
+        if sees is None or self.data is None:
+            return
+        if sees not in self._known:
+            self._known[sees] = self._features(sees, len(self.data))
+        known = self._known[sees]
+        if known is not None:
+            found = known[torch.from_numpy(np.maximum(rows, 0)).to(known.device)]
+            attach(images, sees, found.masked_fill_(torch.from_numpy(rows == BLANK).to(found.device)[:, None], 0))
+
+    def _features(self, sees: Any, count: int) -> Tensor | None:
+        """What a fixed map has of all records, a page after the other; None where that is too much to keep."""
+        if not count or 2 * count * sees.width > REMEMBERED:
+            return None
+        known = torch.empty(count, sees.width, dtype=torch.float16, device=self.device)
+        for first in range(0, count, self.microbatch):
+            # Every page has the same shape, the last one too.
+            rows = np.arange(first, first + self.microbatch)
+            images, _, _ = self._batch(np.where(rows < count, rows, BLANK))
+            known[first : first + self.microbatch] = sees(images)[: count - first]
+            self._tick("features", min(1.0, (first + self.microbatch) / count))
+        return known
 
     @torch.no_grad()
     def value(self, name: str, query: BatchValue, units: Units, public: tuple[Any, ...]) -> Tensor:

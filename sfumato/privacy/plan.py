@@ -161,20 +161,11 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Everything about the plan; all of it public."""
-        spec = self.data
         relation = self.budget.relation
         return {
             "method": self.method,
             "settings": dict(self.settings),
-            "data": {
-                "name": spec.name,
-                "records": spec.records,
-                "shape": list(spec.shape),
-                "classes": list(spec.classes),
-                "unit": str(spec.unit),
-                "count_public": spec.count_public,
-                "public": spec.public,
-            },
+            "data": self.data.to_json(),
             "guarantee": self.guarantee(),
             "curve": self.curve(),
             "crossings": [{"name": n, **c.to_json(relation)} for n, c in self.crossings.items()],

@@ -32,7 +32,7 @@ class FullBatch:
         return np.arange(units)
 
     def __str__(self) -> str:
-        return "everyone"
+        return "no subsampling"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def expected_batch(batch: int, units: int) -> Sampler:
     """A Poisson sample of `batch` of `units` on average; all of them where there are no more.
 
     >>> str(expected_batch(600, 60_000)), str(expected_batch(600, 500))
-    ('Poisson(0.01)', 'everyone')
+    ('Poisson(0.01)', 'no subsampling')
     """
     return Poisson(batch / units) if batch < units else FullBatch()
 

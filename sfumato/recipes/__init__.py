@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from difflib import get_close_matches
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, did_you_mean
 from sfumato.recipes import adversarial, baselines, datalens, dp_vae, dpaf, dpdm, dpgan, topagg
 from sfumato.recipes.recipe import KINDS, Recipe
 
-__all__ = ["CLASSIFIERS", "KINDS", "RECIPES", "TABLES", "Recipe", "find", "find_any"]
+__all__ = ["CLASSIFIERS", "KINDS", "RECIPES", "TABLES", "Recipe", "find", "find_any", "select"]
 
 FAMILIES = (datalens, dpaf, dpgan, dpdm, dp_vae, adversarial, baselines)
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for family in FAMILIES for recipe in family.every()}
@@ -35,5 +34,29 @@ def find_any(name: str) -> Recipe:
     every = RECIPES | CLASSIFIERS
     if name in every:
         return every[name]
-    near = get_close_matches(name, every, n=3, cutoff=0.4) or list(RECIPES)[:3]
-    raise InputError(f"There is no recipe '{name}'; did you mean {' or '.join(near)}? See `sfumato recipes`.")
+    raise InputError(f"There is no recipe '{name}'; {did_you_mean(name, every, 3, 'see `sfumato recipes`.')}")
+
+
+def select(method: str | None = None, data: str | None = None, epsilon: float | None = None) -> list[Recipe]:
+    """The recipes of a method, for a set, at a budget: all that is given must hold. What no recipe has is refused.
+
+    >>> [recipe.name for recipe in select(method="dpdm", data="fairface")]
+    ['dpdm-ours-fairface-10']
+    """
+    every = [*RECIPES.values(), *CLASSIFIERS.values()]
+    given = {"method": method, "data": data, "epsilon": epsilon}
+    asked = {name: value for name, value in given.items() if value is not None}
+    for name, value in asked.items():
+        _refuse_unknown(name, value, sorted({getattr(recipe, name) for recipe in every}))
+    return [recipe for recipe in every if all(getattr(recipe, name) == value for name, value in asked.items())]
+
+
+def _refuse_unknown(name: str, value: str | float, known: list[str | float]) -> None:
+    if value not in known:
+        there_are = f"there are {', '.join(_text(each) for each in known)}."
+        hint = there_are if name == "epsilon" else did_you_mean(str(value), map(str, known), otherwise=there_are)
+        raise InputError(f"No recipe has --{name} {_text(value)}; {hint}")
+
+
+def _text(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:g}"

@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, did_you_mean
 from sfumato.recipes.recipe import Recipe
 
 METHOD = "classifier"
@@ -187,5 +186,5 @@ def find(name: str) -> Recipe:
     """The recipe of this name."""
     if name in RECIPES:
         return RECIPES[name]
-    near = get_close_matches(name, RECIPES, n=3, cutoff=0.4) or list(RECIPES)[:3]
-    raise InputError(f"There is no recipe of a classifier '{name}'; did you mean {' or '.join(near)}?")
+    hint = did_you_mean(name, RECIPES, 3, "see `sfumato recipes --method classifier`.")
+    raise InputError(f"There is no recipe of a classifier '{name}'; {hint}")

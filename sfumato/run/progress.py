@@ -45,6 +45,7 @@ class Bar(Silent):
 
     def start(self, what: str, total: int | None) -> None:
         self._finish()
+        self._bar.start()  # again, where it was closed for a question
         self._task = self._bar.add_task(what, total=total, note="")
 
     def advance(self, done: int, note: str = "") -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -125,7 +125,7 @@ class Run:
             self.check()
         self._keep(total, {name: value for name, value in state.items() if not isinstance(value, PartitionHandle)})
 
-    def rounds(self, total: int) -> range:
+    def rounds(self, total: int) -> Iterable[int]:
         """Round numbers of a loop over public or released values, which is made again when a run is resumed.
 
         All of them; a rehearsal takes fewer.

@@ -155,7 +155,7 @@ def test_every_method_passes_under_either_relation(name, labels, relation):
     report = check(method, spec=replace(spec, shape=(1, side, side)), budget=budget, level=1, draws=20_000)
     assert report.verdict == "pass", report.failed
     at_work = next(found for found in report.rows if found.check == "settings at work")
-    assert at_work.detail == "what the crossings declare is at work at this size"
+    assert at_work.detail == "what the noisy queries declare is at work at this size"
 
 
 def test_persons_are_the_unit_that_is_changed():
@@ -281,7 +281,9 @@ def test_a_query_that_raises_on_some_records_fails_its_checks_and_games_and_no_m
     report = check(Touchy(), level=2, draws=2000, runs=200)
     assert {"mean: query", "mean: step audit", "whole plan"} <= failing(report)
     for check_ in ("mean: step audit", "whole plan"):
-        assert row(report, check_).detail == "the game could not be played: ZeroDivisionError: a white record"
+        assert (
+            row(report, check_).detail == "the distinguishing test could not be run: ZeroDivisionError: a white record"
+        )
 
 
 def test_a_check_that_cannot_be_tried_has_failed(monkeypatch):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from pathlib import Path
 
 import pytest
 
 from sfumato.bench.results import matched, read
 from sfumato.bench.run import Asked, make_missing, run_table, sets
 from sfumato.bench.table import Cell, Source, Table
-from sfumato.errors import InputError
+from sfumato.errors import InputError, SfumatoError
 from sfumato.run.progress import Recorder
 
 SOURCE = Source("datalens-code-fashion-mnist-10", settings={"steps": "2"})
@@ -167,3 +170,25 @@ def test_a_run_of_another_table_is_not_made_again(tmp_path):
     work = Work()
     assert make_missing(other, Asked(tmp_path, seeds=3), work) == 1 and work.jobs[0].seed == 2
     assert make_missing(other, Asked(tmp_path, settings={"topk": "9"}), Work()) == 1
+
+
+def fatal(job) -> dict[str, float]:
+    """A worker that is killed once on the way."""
+    mark = Path(job.provenance)
+    if job.seed == 1 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return numbers(job)
+
+
+def broken(job) -> dict[str, float]:
+    raise RuntimeError("no luck")
+
+
+def test_a_killed_worker_costs_no_cell_and_a_broken_run_ends_with_a_sentence(tmp_path):
+    asked = Asked(tmp_path / "a", seeds=3, jobs=2, provenance=str(tmp_path / "mark"))
+    assert make_missing(TABLE, asked, fatal) == 3 and (tmp_path / "mark").exists()
+    (match,) = matched(CELLS[0], read(tmp_path / "a"))
+    assert sorted(match.result.values["fixed"]["values"]) == pytest.approx([0.0, 0.1, 0.2])
+    with pytest.raises(SfumatoError, match="seed 0 failed: RuntimeError: no luck"):
+        make_missing(TABLE, Asked(tmp_path / "b", jobs=2), broken)

@@ -150,7 +150,13 @@ def test_it_passes_its_audit(aggregation):
     report = check(PATE(**TINY, aggregation=aggregation))
     assert report.verdict == "pass", report.failed
     checks = {row.check for row in report.rows}
-    assert {"blind barrier", "fixed tape", "draws = events", "votes: teachers moved", "votes: noise law"} <= checks
+    assert {
+        "blind barrier",
+        "fixed tape",
+        "draws = events",
+        "votes: teachers moved",
+        "votes: noise distribution",
+    } <= checks
 
 
 SPECS = {

@@ -12,6 +12,7 @@ from sfumato.audit.recording.subject import Finding
 from sfumato.audit.report import Report
 from sfumato.cli.audit import audit
 from sfumato.cli.ending import ended
+from tests.cli.test_cli import call
 
 GOOD = {
     "id": "B01",
@@ -73,7 +74,7 @@ def test_the_gallery_is_a_list_of_rows(run, capsys):
 def test_the_gallery_is_a_table_for_people(run, capsys):
     assert run("--gallery") == 0
     shown = capsys.readouterr().out
-    assert "B01" in shown and "1 of 1 planted bugs caught" in shown
+    assert "B01" in shown and "1 of 1 seeded faults caught" in shown
 
 
 def test_a_gallery_that_is_wrong_is_printed_and_ends_with_four(run, capsys):
@@ -131,8 +132,8 @@ def test_a_recipe_brings_its_settings_budget_and_data(run):
     assert method.topk == 200 and how["budget"].epsilon == 1 and how["spec"].shape == (1, 28, 28)
 
 
-def test_an_attack_says_that_it_reads_private_records(run, capsys):
-    assert run("release", "--members", "a", "--nonmembers", "b") == 4
+def test_an_attack_says_that_it_reads_private_records(run, capsys, tmp_path):
+    assert run(str(tmp_path), "--members", "digits", "--nonmembers", "digits") == 4
     shown = capsys.readouterr()
     assert "private records" in shown.err and "beyond" in shown.out and "internal" in shown.out
 
@@ -173,3 +174,8 @@ def test_the_verb_is_wired():
     if not all(hasattr(api, name) for name in ("audit_gallery", "audit_method", "audit_release")):
         pytest.skip("the api does not carry audits yet")
     assert sfumato(["audit", "--method", "dp-merf", "--set", "features=40", "--json"]) == 0
+
+
+def test_automatic_labels_are_those_of_private_data():
+    status, out, _ = call("audit", "--method", "dp-merf", "--labels", "auto", "--set", "features=20", "--json")
+    assert status == 0 and json.loads(out)["audited"]["labels"].startswith("private:")

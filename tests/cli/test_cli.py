@@ -19,7 +19,13 @@ from sfumato.errors import AuditFailed, InputError, Interrupted, OverBudget
 
 CLI = Path(ending.__file__).parent
 ALLOWED = {"sfumato.api", "sfumato.flow.request", "sfumato.errors", "sfumato.run.progress", "sfumato.__version__"}
-ALLOWED |= {"sfumato.bench.run", "sfumato.bench.view"}  # which stand above the api
+ALLOWED |= {  # which stand above the api
+    "sfumato.bench.run",
+    "sfumato.bench.measured",
+    "sfumato.bench.view",
+    "sfumato.studio.server",
+    "sfumato.studio.settings",
+}
 DESCRIBED = ("--records", "6000", "--shape", "1x28x28", "--classes", "10")
 FLAGS = (
     "method",
@@ -46,7 +52,7 @@ FLAGS = (
     "private-count",
     "records",
 )
-PLAN = ("plan", "--method", "dp-merf", "--epsilon", "1", *DESCRIBED)
+PLAN = ("plan", "--method", "dp-merf", "--epsilon", "1", "--labels", "uniform", *DESCRIBED)
 
 
 def call(*argv: object) -> tuple[int, str, str]:
@@ -227,3 +233,21 @@ def test_untrusted_text_is_shown_as_it_is():
 def test_numbers_are_never_flattering():
     assert show.at_most(1.00001) == "1.001" and show.at_most(0.9999999993) == "1" and show.at_least(0.99999) == "0.9999"
     assert show.number(float("inf")) == "inf" and show.finite({"a": [float("nan"), 1.0]}) == {"a": [None, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("synthesize", "--resume"),
+        ("runs", "--resume"),
+        ("evaluate", "nothing was written"),
+        ("sample", "Stopped at once."),
+    ],
+)
+def test_only_what_can_be_resumed_speaks_of_it(verb, words, capsys):
+    def stop():
+        raise KeyboardInterrupt
+
+    assert ending.ended(stop, as_json=False, verb=verb) == 130
+    said = capsys.readouterr().err
+    assert words in said and ("--resume" in said) == (verb in ("synthesize", "runs"))

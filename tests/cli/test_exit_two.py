@@ -160,8 +160,13 @@ WRONG: dict[str, tuple[str, ...]] = {
     "out": ("{folder}", "{garbage}", "{garbage}/below"),
     "sign": ("/no/such", "{garbage}"),
     "signer": ("nobody",),
+    "license": ("no licence at all",),
+    "title": ("",),
+    "contact": ("",),
+    "config": ("/no/such", "{garbage}", "{folder}"),
     "resume": ("nothing",),
     "test": ("/no/such", "{garbage}"),
+    "public_test": ("/no/such", "{garbage}"),
     "release": ("/no/such", "{folder}"),
     "protocol": ("nope",),
     "classifiers": ("cnn",),
@@ -172,7 +177,10 @@ WRONG: dict[str, tuple[str, ...]] = {
     "groups": ("nope",),
 }
 # What is not wrong there, or does not count.
-FREE = {("tune", "shape"): "of made-up images alone", ("train-classifier", "test_split"): "goes with --test alone"}
+FREE = {
+    ("tune", "shape"): "of made-up images alone",
+    ("train-classifier", "public_test_split"): "goes with --public-test alone",
+}
 
 
 def options() -> Iterator[tuple[str, str, str, bool]]:

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from sfumato.methods import find, names
+from sfumato.bench.measured import measured
+from sfumato.methods import RECOMMENDED, family_of, find, names
 from sfumato.methods.settings import declared
 from tests.cli.test_cli import call, refused
 
@@ -21,8 +22,29 @@ def told(*argv: str) -> str:
 
 def test_all_methods_are_listed():
     out = told()
-    assert all(name in out for name in names()) and "sound" in out and "sfumato methods NAME" in out
+    assert all(f"  {name} " in out for name in names()) and "sfumato methods NAME" in out
     assert [row["name"] for row in json.loads(told("--json"))] == names()
+
+
+def test_the_ones_to_take_come_first_and_the_others_by_family():
+    first, *families, _ = told().split("\n\n")
+    words = " ".join(first.split())
+    places = [words.index(f"{name} {find(name).good_for}") for name in RECOMMENDED]
+    assert 2 <= len(RECOMMENDED) <= 3 and places == sorted(places) and first.count("\n  ") >= len(RECOMMENDED)
+    for family in families:
+        title, *lines = family.splitlines()
+        assert {family_of(line.split()[0]) for line in lines if line[2] != " "} == {title}
+
+
+def test_one_method_tells_what_was_measured():
+    text = told("dpdm")
+    assert (
+        "Large budgets" in text and "fashion-mnist  1        77.2 ± 1.1  3      cnn      NVIDIA H200  4:54  2" in text
+    )
+    assert "by 2  --recipe dpdm-ours-fashion-mnist-1" in text
+    method = json.loads(told("dpdm", "--json"))
+    assert method["results"] == json.loads(json.dumps(measured("dpdm"))) and method["good_for"] == find("dpdm").good_for
+    assert "--set features=20000" in told("dp-merf") and "wrn" in told("sfumato")
 
 
 def test_one_method_says_what_it_is_and_what_can_be_set():
@@ -52,3 +74,4 @@ def test_every_setting_is_told_with_what_is_declared(name):
 
 def test_an_unknown_method_is_refused():
     assert "dp-merf" in refused("methods", "nothing")
+    assert refused("methods", "dpmerf") == "Expected a method, found 'dpmerf'; did you mean dp-merf?"

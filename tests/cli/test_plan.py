@@ -50,7 +50,7 @@ def test_plan_follows_its_flags():
 
 
 def test_plan_of_a_named_set():
-    status, out, _ = call("plan", "--method", "dp-merf", "--epsilon", "1", "--data", "digits", "--json")
+    status, out, _ = call("plan", "--method", "dp-merf", "--epsilon", "1", "digits", "--json")
     found = json.loads(out)["data"]
     assert status == 0 and found["records"] == 1797 and found["public"] and found["shape"] == [1, 8, 8]
 
@@ -80,13 +80,13 @@ BASE = ("plan", "--method", "dp-merf", "--epsilon", "1")
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (BASE, "--data DATA, or --records N"),
+        (BASE, "give DATA, or --records N"),
         ((*BASE, "--records", "10"), "needs all of"),
-        ((*BASE, "--data", "digits", "--shape", "1x8x8"), "not both"),
-        ((*BASE, "--data", "digits", "--records", "10"), "--private-count"),
-        ((*BASE, "--data", "digits", "--unit", "person"), "--person COLUMN"),
-        ((*BASE, "--data", "/no/such/folder"), "/no/such/folder"),
-        ((*PLAN, "--size", "28"), "goes with --data"),
+        ((*BASE, "digits", "--shape", "1x8x8"), "not both"),
+        ((*BASE, "digits", "--records", "10"), "--private-count"),
+        ((*BASE, "digits", "--unit", "person"), "--person COLUMN"),
+        ((*BASE, "/no/such/folder"), "/no/such/folder"),
+        ((*PLAN, "--size", "28"), "goes with DATA"),
         ((*PLAN, "--unit", "planet"), "--unit as record or person"),
         ((*PLAN, "--relation", "swap"), "--relation as add-remove or replace-one"),
         ((*PLAN, "--set", "features"), "FIELD=VALUE"),

@@ -67,6 +67,31 @@ def test_one_recipe_whole():
     assert "epsilon 1 at delta 1e-05" in text and "sigma=5000.0" in text and "accuracy 0.7123" in text
 
 
+def chosen(*argv: str) -> list[str]:
+    status, out, err = call("recipes", *argv, "--json")
+    assert (status, err) == (0, "")
+    return [recipe["name"] for recipe in json.loads(out)]
+
+
+def test_recipes_by_method_set_and_budget():
+    every = RECIPES | CLASSIFIERS
+    assert chosen("--method", "dpdm") == [name for name, made in RECIPES.items() if made.method == "dpdm"]
+    assert chosen("--data", "mnist", "--epsilon", "1") == [
+        name for name, made in every.items() if (made.data, made.epsilon) == ("mnist", 1)
+    ]
+    assert chosen("--method", "classifier", "--data", "cifar10", "--epsilon", "8")[-1] == "topagg-cifar10-gm-dp-8"
+    text = call("recipes", "--method", "dpdm")[1]
+    assert "dpdm-ours-mnist-1 " in text and "Recipes of classifiers" not in text and "dpaf" not in text
+
+
+def test_where_no_recipe_has_all_that_is_asked_for_it_says_what_there_is():
+    assert chosen("--method", "dpaf", "--data", "mnist") == []
+    status, out, err = call("recipes", "--method", "dpaf", "--data", "mnist")
+    words = " ".join(out.split())
+    assert (status, err) == (0, "") and words.startswith("No recipe has --method dpaf and --data mnist together; ")
+    assert "fashion-mnist at epsilon 1, 10" in words and words.count(". ") == 0
+
+
 def test_a_recipe_says_which_verb_uses_it():
     status, out, _ = call("recipes", "topagg-mnist-gm-dp-0.2")
     assert status == 0 and "sfumato train-classifier" in out and "accuracy 0.9117" in out
@@ -93,13 +118,22 @@ def test_flags_win_over_a_recipe():
     ("argv", "words"),
     [
         (("recipes", "datalens-paper-mnist-2"), "did you mean"),
+        (("recipes", "--method", "dpmerf"), "No recipe has --method dpmerf; did you mean dp-merf?"),
+        (("recipes", "--method", "sfumato"), "there are classifier, datalens"),
+        (("recipes", "--data", "mnst"), "did you mean mnist?"),
+        (("recipes", "--epsilon", "3"), "No recipe has --epsilon 3; there are 0.025"),
+        (("recipes", NAME, "--data", "mnist"), "leave it out, or --data"),
+        (("plan", "--recipe", NAME, "--set", "stepz=3"), "found 'stepz'; did you mean steps?"),
+        (("synthesize", "fashionmnist", "--epsilon", "1"), "did you mean fashion-mnist?"),
+        (("bench", "datalens-tabel-1"), "did you mean datalens-table-1"),
+        (("bench", "datalens-table-1", "--data", "cifar-10:x"), "did you mean cifar10?"),
         (("plan", "--recipe", "dataless-paper-mnist-1"), NAME),
         (("plan", "--recipe", NAME, "--method", "dp-merf"), "is for datalens, not for dp-merf"),
         (("plan", "--recipe", NAME, "--set", "luck=3"), "found 'luck'"),
         (("plan", "--recipe", "topagg-mnist-norm-0.8-1"), "sfumato train-classifier DATA --recipe topagg-mnist-norm"),
         (("synthesize", "digits", "--recipe", "scattering-fashion-mnist-1"), "is of a classifier"),
-        (("plan", "--recipe", NAME, "--size", "28"), "goes with --data"),
-        (("plan", "--epsilon", "1", *DESCRIBED), "--recipe NAME"),
+        (("plan", "--recipe", NAME, "--size", "28"), "goes with DATA"),
+        (("plan", *DESCRIBED), "--recipe NAME"),
         (("synthesize", "digits", "--recipe", NAME, "--method", "dp-merf"), "leave out --method or --recipe"),
         (("synthesize", "digits", "--recipe", "nope"), "There is no recipe 'nope'"),
         (("synthesize", "--recipe", NAME), "DATA is missing"),

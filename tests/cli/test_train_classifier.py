@@ -27,9 +27,9 @@ def npz(tmp_path):
 
 def test_a_public_set_is_tested(tmp_path):
     out = tmp_path / "out"
-    argv = ("train-classifier", "digits", "--epsilon", "3", *TINY, "--test", "digits", "--out", out, "--json")
-    assert "choose with --test-split" in refused(*argv[:-1])
-    status, said, err = call(*argv, "--test-split", "train")
+    argv = ("train-classifier", "digits", "--epsilon", "3", *TINY, "--public-test", "digits", "--out", out, "--json")
+    assert "choose with --public-test-split" in refused(*argv[:-1])
+    status, said, err = call(*argv, "--public-test-split", "train")
     assert status == 0, err
     found = json.loads(said)
     assert 0 <= found["accuracy"] <= 1 and found["guarantee"]["epsilon"] <= 3
@@ -41,12 +41,12 @@ def test_a_public_set_is_tested(tmp_path):
 
 def test_private_data_have_no_accuracy_unless_the_test_images_are_public(npz, tmp_path):
     argv = ("train-classifier", npz, "--epsilon", "3", *TINY)
-    said = refused(*argv, "--test", npz, "--test-split", "train", "--out", tmp_path / "a")
+    said = refused(*argv, "--public-test", npz, "--public-test-split", "train", "--out", tmp_path / "a")
     assert "would leak" in said and not (tmp_path / "a").exists()
     status, text, err = call(*argv, "--out", tmp_path / "b")
     assert status == 0 and "accuracy" not in text and "guarantee" in text, err
-    declared = ("--test", npz, "--provenance", "drawn by a machine", "--ledger", tmp_path / "other.sqlite")
-    status, text, err = call(*argv, *declared, "--out", tmp_path / "c", "--test-split", "train")
+    declared = ("--public-test", npz, "--provenance", "drawn by a machine", "--ledger", tmp_path / "other.sqlite")
+    status, text, err = call(*argv, *declared, "--out", tmp_path / "c", "--public-test-split", "train")
     assert status == 0 and "of the public test images" in text, err
 
 
@@ -65,7 +65,7 @@ def test_private_data_have_no_accuracy_unless_the_test_images_are_public(npz, tm
         (("digits", "--epsilon", "1", "--microbatch", "0"), "Expected --microbatch from 1"),
         (("digits", "--resume", "x"), "leave out DATA"),
         (("--resume", "x"), "no run 'x'"),
-        (("digits", "--epsilon", "1", "--test", "fashion-mnist"), "Expected test images of 1x8x8"),
+        (("digits", "--epsilon", "1", "--public-test", "fashion-mnist"), "Expected test images of 1x8x8"),
         (("digits", "--epsilon", "1", "--by", "luck"), "Expected --by as dpsgd or pate"),
         (("digits", "--epsilon", "1", "--public", "digits", "--provenance", "x"), "for --by pate"),
         (("digits", "--epsilon", "1", "--by", "pate", "--public", "digits"), "go together"),
@@ -152,9 +152,9 @@ def test_a_stopped_run_resumes(npz, tmp_path):
     request = Request(
         data=str(npz), method="classifier", epsilon=1.0, settings=settings, out=str(tmp_path / "out"), device="cpu"
     )
-    with pytest.raises(Interrupted, match="--resume") as stopped:
+    with pytest.raises(Interrupted, match="resume=") as stopped:
         carry_out_training(request, None, Stop())
-    name = str(stopped.value).split()[-1]
+    name = str(stopped.value).split("resume=")[1].strip("`")
     status, said, err = call("train-classifier", "--resume", name, "--json")
     assert status == 0, err
     assert json.loads(said)["classifier"] == str(tmp_path / "out") and call("verify", tmp_path / "out")[0] == 0

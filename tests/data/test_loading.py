@@ -95,9 +95,9 @@ def test_option_names_must_be_names(options):
 
 def test_a_private_count_needs_a_declared_one():
     for records_given in (None, 0, -3, 1.5, True, "5"):
-        with pytest.raises(InputError, match="needs a declared public size: give --records"):
+        with pytest.raises(InputError, match="needs a declared public size: give `records`"):
             load((GREY, None), private_count=True, records=records_given)
-    with pytest.raises(InputError, match="add --private-count"):
+    with pytest.raises(InputError, match="add `private_count=True`"):
         load((GREY, None), records=5)
     box = load((GREY, None), private_count=True, records=1000)
     assert (box.spec.records, box.spec.count_public) == (1000, False)
@@ -135,7 +135,7 @@ def test_public_images_come_with_their_provenance():
 
 @pytest.mark.parametrize("provenance", ["", "  \n", None])
 def test_public_images_without_provenance_are_refused_before_reading(provenance):
-    with pytest.raises(InputError, match="--provenance TEXT"):
+    with pytest.raises(InputError, match="`provenance=TEXT`"):
         load_public("no/such/place", provenance)
 
 

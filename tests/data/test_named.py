@@ -38,7 +38,18 @@ def mnist_files(folder: Path) -> dict[str, str]:
     return found
 
 
-def test_fashion_mnist_is_inside_the_package():
+def test_an_installed_package_downloads_fashion_mnist(tmp_path, monkeypatch):
+    inside = named.EMBEDDED
+    files = {name: hashlib.sha256((inside / name).read_bytes()).hexdigest() for name in named.FASHION_MNIST.files}
+    here = Address(f"{named.EMBEDDED.as_uri()}/", files)  # in the place of a server
+    away = replace(named.SETS["fashion-mnist"], address=here, path=tmp_path / "not installed")
+    monkeypatch.setitem(named.SETS, "fashion-mnist", away)
+    assert load("fashion-mnist", split="test").spec.records == 10_000
+    assert (download_folder("fashion-mnist") / "t10k-images-idx3-ubyte.gz").is_file()
+    assert len(set(named.FASHION_MNIST.files.values())) == 4 and not set(files) - set(named.MNIST.files)
+
+
+def test_fashion_mnist_is_inside_a_clone():
     box = load("fashion-mnist")
     assert box.spec.records == 60_000 and box.spec.shape == (1, 28, 28) and box.spec.public
     assert box.spec.name == "fashion-mnist" and box.spec.classes[0] == "t-shirt" and box.spec.classes[9] == "ankle-boot"

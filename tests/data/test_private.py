@@ -40,7 +40,7 @@ def test_the_box_itself_gives_nothing_away(box):
             reach(box)
     assert repr(box) == f"PrivateImages({box.spec!r})"
     public = {name for name in dir(box) if not name.startswith("__")}
-    assert public == {"spec", "close", "_spec"}
+    assert public == {"spec", "close", "_spec", "unused", "_unused"}
     with pytest.raises(AttributeError):
         box.spec = None
     with pytest.raises(AttributeError):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato import DPMERF, Budget, Release, api
+from sfumato import DPMERF, Budget, Release, api, load
 from sfumato.accounting.budget import Relation
 from sfumato.errors import InputError, OverBudget
 from sfumato.evaluate.evaluate import evaluate
@@ -165,6 +165,9 @@ ROW = {
     "paper": MEASURED,
     "test_error": float,
     "looks": list,
+    "margin": MEASURED,
+    "balanced": MEASURED,
+    "auroc": MEASURED,
     "per_class": {"0": MEASURED},
     "confusion": list,
     "calibration": MEASURED,
@@ -176,6 +179,7 @@ TRAINED = {
     "trained_on": int,
     "tested_on": int,
     "seeds": int,
+    "baseline": {"class": str, "accuracy": float, "guessing": float},
     "classifiers": {"cnn": ROW},
     "max": MEASURED,
     "mean": MEASURED,
@@ -189,7 +193,24 @@ SCHEMA = {
         "software": str,
         "touched": list,
         "seconds": {"utility": float, "fidelity": float, "attacks": float},
+        "headline": {
+            "classifier": str,
+            "accuracy": MEASURED,
+            "test_error": float,
+            "baseline": dict,
+            "margin": MEASURED,
+            "balanced": MEASURED,
+            "auroc": MEASURED,
+            "recall": {"0": float},
+            "real": float,
+            "real_classifier": str,
+            "images": int,
+            "distinct": int,
+            "verdict": str,
+        },
+        "left_out": list,
         "settings": {
+            "effort": str,
             "protocol": str,
             "classifiers": list,
             "metrics": list,
@@ -197,7 +218,7 @@ SCHEMA = {
             "device": str,
             "reference": bool,
         },
-        "release": {"method": str, "guarantee": dict, "images": int, "shape": list, "classes": list},
+        "release": {"method": str, "guarantee": dict, "images": int, "distinct": int, "shape": list, "classes": list},
         "data": {
             "train": str,
             "train_records": int,
@@ -206,6 +227,7 @@ SCHEMA = {
             "public": bool,
             "accesses": int,
             "shared": int,
+            "test_persons": type(None),
             "warnings": list,
         },
         "utility": {
@@ -226,7 +248,15 @@ def test_everything_follows_the_documented_schema(quick, tmp_path):
     found = json.loads((tmp_path / "out" / "evaluation.json").read_text())
     _check(found, SCHEMA)
     documented = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
-    for key in (*SCHEMA, *SCHEMA["sections"], *ROW, *TRAINED, *MEASURED, *SCHEMA["sections"]["data"]):
+    for key in (
+        *SCHEMA,
+        *SCHEMA["sections"],
+        *ROW,
+        *TRAINED,
+        *MEASURED,
+        *SCHEMA["sections"]["data"],
+        *SCHEMA["sections"]["headline"],
+    ):
         assert f"`{key}`" in documented, key
 
 
@@ -240,6 +270,43 @@ def test_what_is_asked_wrongly_is_refused_before_anything_is_read(quick):
         with pytest.raises(InputError, match=word):
             quick(**wrong)
     assert not counts_path().exists()
+
+
+def test_a_quick_look_says_what_it_leaves_out(quick):
+    made = quick(classifiers=None, metrics=None, seeds=None, effort="quick").to_json()["sections"]
+    assert made["settings"]["effort"] == "quick" and set(made["utility"]["synthetic"]["classifiers"]) == {
+        "cnn",
+        "logreg",
+    }
+    assert "fidelity" not in made and "attacks" not in made and made["utility"]["synthetic"]["looks"] == 1
+    assert "not measured: fidelity, attacks" in made["left_out"] and "--full" in made["left_out"][-1]
+
+
+def test_what_is_named_is_done_whatever_the_effort(quick):
+    made = quick(metrics=None, effort="quick", attacks=["full-black-box"]).to_json()["sections"]
+    assert list(made["attacks"]["attacks"]) == ["full-black-box"] and made["attacks"]["samples"] == 120
+    assert made["settings"]["classifiers"] == ["mlp"] and made["settings"]["seeds"] == 2
+    with pytest.raises(InputError, match="quick, default, full"):
+        quick(effort="thorough")
+
+
+def test_persons_widen_the_intervals_and_those_in_both_parts_are_found(places, tmp_path):
+    images, labels = bars(120, 5)
+    who = np.array([f"p{i // 6}" for i in range(120)])
+    with load((images[:60], labels[:60], who[:60])) as train, load((images[54:], labels[54:], who[54:])) as test:
+        made = evaluate(
+            places[0],
+            train,
+            test=test,
+            classifiers=["mlp"],
+            metrics=["utility"],
+            seeds=1,
+            schedules=QUICK,
+            device="cpu",
+            out=tmp_path / "out",
+        ).to_json()["sections"]
+    assert made["data"]["test_persons"] == 11
+    assert any("1 persons of the test images" in words for words in made["data"]["warnings"])
 
 
 def test_progress_is_shown(quick):
@@ -341,6 +408,9 @@ def test_the_command(places, command, tmp_path, capsys):
     assert command(*asked) == 0
     shown = capsys.readouterr().out
     assert "mlp" in shown and "selection on the test set" in shown and "touched private images" in shown
+    assert "always answering '0'" in " ".join(shown.split()) and "AUROC" in shown and "are distinct" in shown
+    assert command(*asked, "--quick", "--full") == 2
+    assert "--quick and --full contradict" in capsys.readouterr().err
     assert command(*asked, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["accesses"] == 2 and found["out"] == str(tmp_path / "out")
@@ -364,8 +434,6 @@ def test_a_release_is_still_a_release_afterwards(places):
 
 
 def test_a_person_votes_once(places, tmp_path):
-    from sfumato import load
-
     images, labels = bars(60, 2)
     with load((images, labels, np.repeat([f"p{i}" for i in range(12)], 5))) as box:
         made = publish_accuracy(places[0], None, 80.0, tmp_path / "one", test=box, schedule=QUICK["cnn"], device="cpu")

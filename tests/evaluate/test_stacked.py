@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from sfumato.errors import SfumatoError
 from sfumato.evaluate import stacked, tabular
 from sfumato.evaluate.stacked import Schedule, batches, train
 from sfumato.run.progress import Recorder
@@ -32,6 +33,17 @@ def test_stacked_equals_a_loop_over_seeds(name):
     assert together.logits.shape == (2, 20, 3) and together.accuracies.shape == (2, 2)
     assert np.abs(together.logits - np.concatenate([one.logits for one in apart])).max() < 1e-4
     assert np.abs(together.logits[0] - together.logits[1]).max() > 1e-2  # the seeds do differ
+
+
+@pytest.mark.parametrize("name", ["cnn", "mlp"])  # in turn on a CPU, and at once
+def test_each_seed_may_learn_from_images_of_its_own(name):
+    sets = [toy(96, seed=seed) for seed in (1, 2)]
+    x, y = (np.stack(kind) for kind in zip(*sets, strict=True))
+    test_x, test_y = toy(20)
+    rest = {"classes": 3, "schedule": Schedule(steps=4, batch=16, rate=1e-3), "looks": 2}
+    together = train(name, x, y, test_x, test_y, seeds=[3, 8], **rest)
+    apart = [train(name, *one, test_x, test_y, seeds=[s], **rest) for one, s in zip(sets, (3, 8), strict=True)]
+    assert np.abs(together.logits - np.concatenate([one.logits for one in apart])).max() < 1e-4
 
 
 @pytest.mark.parametrize("name", ["cnn", "mlp", "logreg", "resnet", "wrn", "resnext"])
@@ -125,3 +137,11 @@ def test_the_cnn_reaches_its_mark_on_real_images(name, least):
             looks=1,
         )
     assert made.accuracies[0, -1] >= least
+
+
+def test_a_classifier_without_numbers_does_not_judge():
+    """The largest of no numbers is the first class, whose share would be taken for an accuracy."""
+    x, y = toy(96)
+    astray = Schedule(steps=6, batch=16, rate=1e30)
+    with pytest.raises(SfumatoError, match="'mlp', found others after 6 steps"):
+        train("mlp", x, y, x[:20], y[:20], classes=3, seeds=[0], schedule=astray, looks=1)

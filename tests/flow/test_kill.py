@@ -39,6 +39,7 @@ def request(home: Path) -> Request:
         epsilon=2.0,
         settings=SMALL,
         count=30,
+        labels="uniform",
         seed=1,
         out=str(home / "release"),
         device="cpu",

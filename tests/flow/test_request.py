@@ -62,8 +62,10 @@ def told(asked: Request) -> dict[str, object]:
 
 def test_every_field_is_told_or_left_out_for_a_reason():
     assert set(OTHER) | UNTOLD | {"recipe"} == {field.name for field in fields(Request)}
-    # Where the books, the keys and the folder are, and how the work is cut up; none of it moves the guarantee.
-    assert {"ledger", "out", "sign", "signer", "device", "microbatch"} == UNTOLD
+    # Where the books, the keys and the folder are, how the work is cut up, and how the release is presented; none of it
+    # moves the guarantee.
+    presented = {"license", "title", "contact"}
+    assert {"ledger", "out", "sign", "signer", "device", "microbatch"} | presented == UNTOLD
 
 
 @pytest.mark.parametrize("name", OTHER)
@@ -110,6 +112,7 @@ def test_a_recipe_goes_round():
     name = "datalens-code-fashion-mnist-1"
     made = RECIPES[name]
     asked = replace(BASE, method=made.method, recipe=name, settings=made.texts() | {"topk": "100"}, person="who")
+    asked = replace(asked, labels="uniform")  # as its numbers were measured
     assert told(parsed(asked.command())) == told(asked)
     assert f"--recipe {name}" in asked.command() and "--person who" in asked.command()
 

@@ -137,7 +137,7 @@ else:
     Sums._batch = lambda *_: os._exit(9)
 images, labels = np.load(sys.argv[2]).values()
 method = DPMERF(features=20, steps=3, batch=4, latent=4, width=8)
-api.synthesize(method, load((images, labels)), Budget(2.0), Run(device="cpu"), count=3)
+api.synthesize(method, load((images, labels)), Budget(2.0), Run(device="cpu"), count=3, force=True)
 """
 
 

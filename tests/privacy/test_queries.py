@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from sfumato import Relation
+from sfumato import DataSpec, Relation, Run
 from sfumato.engine.label_histogram import VOTE
 from sfumato.engine.random_fourier import RandomFourier
 from sfumato.flow.tune import Judge
@@ -15,6 +15,7 @@ from sfumato.methods.embedding.hermite import HermiteFeatures
 from sfumato.methods.embedding.perceptual_moments import PerceptualMoments
 from sfumato.methods.embedding.slices import Slices
 from sfumato.methods.embedding.tangent import Tangent
+from sfumato.methods.house.sfumato import Sfumato
 from sfumato.methods.sets.nearest import Nearest
 from sfumato.networks.pretrained.perceptual import RandomMaps
 from sfumato.privacy.bounds import Bound, BoundedSum, IntegerBound
@@ -29,10 +30,18 @@ def queries():
     judge = Judge(weights, np.zeros(CLASSES, np.float32))
     return {
         "embedding": BoundedSum(phi, Bound(1.0), (40,), by_class=True),
+        "house": house(),
         "labels": BoundedSum(lambda images, labels: one_hot(labels, CLASSES), VOTE, (CLASSES,)),
         "score": BoundedSum(judge.votes, VOTE, (2,)),
         **one_shot(random),
     }
+
+
+def house():
+    """Pixels and scattering of the house method."""
+    spec = DataSpec("records", 12, (1, SIDE, SIDE), tuple("abc"))
+    phi = Sfumato(features=40, scattering=0.5).embed(spec, Run(device="cpu"))
+    return BoundedSum(phi, Bound(1.0), (40,), by_class=True)
 
 
 def one_shot(random):
@@ -108,8 +117,10 @@ def test_every_query_of_the_package_is_listed_here():
         "methods/embedding/dp_hp.py",
         "methods/embedding/dp_mepf.py",
         "methods/embedding/dp_merf.py",
+        "methods/embedding/dp_moments.py",
         "methods/embedding/dp_ntk.py",
         "methods/embedding/dp_swd.py",
+        "methods/house/sfumato.py",
         "methods/sets/ndpdc.py",
         "methods/dpsgd/p3gm.py",
         "methods/embedding/pearl.py",

@@ -58,6 +58,11 @@ class FrozenDraws:
         return self.query.bound
 
     @property
+    def sees(self) -> Any:
+        """That of the query."""
+        return self.query.sees
+
+    @property
     def shape(self) -> tuple[int]:
         """That of the query."""
         return self.query.shape

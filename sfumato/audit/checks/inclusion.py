@@ -202,7 +202,7 @@ def across(plan: Plan) -> Iterator[Finding]:
         said = (
             f"'{one}' and '{two}' share {both} members, {trials * rates[one] * rates[two]:.1f} expected if drawn apart"
         )
-        yield Finding("inclusion across crossings", 0, bool(p > RARE), said)
+        yield Finding("inclusion across noisy queries", 0, bool(p > RARE), said)
 
 
 def _shared(one: Sequence[Members], two: Sequence[Members]) -> int:

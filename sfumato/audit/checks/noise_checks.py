@@ -36,7 +36,7 @@ def zero_input(subject: Subject, count: int | None = None) -> list[Array]:
 
 
 def calibration(subject: Subject, random: Random) -> list[Finding]:
-    """Scale, law, coverage, independence and support of the noise."""
+    """Scale, distribution, coverage, independence and support of the noise."""
     if subject.release is None or subject.sigma is None or not subject.nothing:
         return []
     findings: list[Finding] = []
@@ -91,7 +91,7 @@ def _law(noise: Array, subject: Subject) -> Finding:
         return _whole_numbers(flat, subject)
     test = stats.kstest(flat, lambda x: ndtr(x / subject.sigma), method="asymp")
     said = f"distance {test.statistic:.4f} from a Gaussian, p = {test.pvalue:.2g}"
-    return Finding("noise law", 0, bool(test.pvalue > RARE), said)
+    return Finding("noise distribution", 0, bool(test.pvalue > RARE), said)
 
 
 def _whole_numbers(flat: Array, subject: Subject) -> Finding:
@@ -103,10 +103,12 @@ def _whole_numbers(flat: Array, subject: Subject) -> Finding:
         else np.histogram(flat, np.append(y, y[-1] + 1) - 0.5)[0]
     )
     if seen.sum() != len(flat):
-        return Finding("noise law", 0, False, f"{len(flat) - seen.sum()} values are no whole numbers near zero")
+        return Finding(
+            "noise distribution", 0, False, f"{len(flat) - seen.sum()} values are no whole numbers near zero"
+        )
     p = _cells(*_merged(seen, expected, 10.0))
-    law = "Laplace law" if subject.laplace else "Gaussian"
-    return Finding("noise law", 0, p > RARE, f"chi-square against the discrete {law}, p = {p:.2g}")
+    law = "Laplace distribution" if subject.laplace else "Gaussian"
+    return Finding("noise distribution", 0, p > RARE, f"chi-square against the discrete {law}, p = {p:.2g}")
 
 
 def _merged(seen: NDArray[np.int64], expected: Array, least: float) -> tuple[Array, Array]:
@@ -144,7 +146,7 @@ def _on_grid(noise: Array, grid: float) -> Finding:
 
 
 def inclusion(subject: Subject, random: Random) -> list[Finding]:
-    """The law of who takes part: how many, how often in an epoch, and whether one event tells of the next."""
+    """The distribution of who takes part: how many, how often in an epoch, and whether one event tells of the next."""
     who = subject.inclusion
     if who is None:
         return []

@@ -48,7 +48,7 @@ def _size(was: Any, is_: Any) -> bool:
 def at_work(method: Any, plan: Plan, seen: Seen, elsewhere: bool) -> Finding:
     """What is declared and does nothing at the size that was audited; `elsewhere`, a run may be of another size."""
     idle = [*_ballots(plan, seen), *(_unsampled(method, plan) if elsewhere else ())]
-    said = "; ".join(idle) if idle else "what the crossings declare is at work at this size"
+    said = "; ".join(idle) if idle else "what the noisy queries declare is at work at this size"
     return Finding("settings at work", 0, True, said)
 
 

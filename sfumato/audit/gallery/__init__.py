@@ -1,7 +1,7 @@
-"""The gallery: planted bugs, each beside a correct twin that differs in the bug alone.
+"""The gallery: seeded faults (bugs), each beside a control (its twin) that differs in the fault alone.
 
 The same auditors look at both. They must catch the bug by the check that is meant to and pass the twin; two
-controls must pass altogether. What a bug is planted in is a mechanism (`Subject`), or a whole method.
+sound oddities must pass altogether. What a bug is planted in is a mechanism (`Subject`), or a whole method.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _row(bug: Bug, seed: int) -> dict[str, Any]:
 
 
 def control_alarms(seeds: Iterable[int], *, twins: bool = False) -> list[str]:
-    """False alarms of the two controls over many seeds; with `twins`, those of all correct twins."""
+    """False alarms of the two sound oddities over many seeds; with `twins`, those of all correct twins."""
     subjects = [(bug, not twins) for bug in BUGS if twins or not bug.by]
     return [
         f"{bug.id}, seed {seed}: {f.check}, {f.detail}"

@@ -115,5 +115,5 @@ def one_sample(bug: bool) -> Method:
 
 BUGS = (
     Bug("B31", "rows that depend on the shape of their batch", shapes, ("sums along a run", "sensitivity"), level=0),
-    Bug("B47", "two crossings share one sample", one_sample, ("inclusion across crossings",), level=0),
+    Bug("B47", "two noisy queries share one sample", one_sample, ("inclusion across noisy queries",), level=0),
 )

@@ -35,6 +35,7 @@ from sfumato.engine.gradients.clipping import Clip, Flat
 from sfumato.engine.gradients.validate import FixedNetwork, remembers_examples, unfit_for_ghost, validate
 from sfumato.errors import InputError
 from sfumato.privacy.bounds import Bound
+from sfumato.remembered import carried, split
 
 Loss = Callable[..., Tensor]
 Draw = Callable[[int], tuple[Tensor, ...]]
@@ -127,6 +128,11 @@ class ClippedGradient:
     @property
     def bound(self) -> Bound:
         return bound_for(self.clip, self.batch)
+
+    @property
+    def sees(self) -> Any:
+        """The fixed map of single images that the network looks through, if it says so; see `remembered`."""
+        return getattr(self.net, "sees", None)
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
@@ -228,7 +234,7 @@ class ClippedGradient:
             return
         way = self._settle(images, public)
         step = max(1, ROOM // self.shape[0])
-        for some in zip(images.split(step), labels.split(step), strict=True):
+        for some in zip(split(images, step), labels.split(step), strict=True):
             yield self._raw(way, *some, public, min(step, BLOCK)).double()
 
     def _raw(self, way: str, images: Tensor, labels: Tensor, public: tuple[Any, ...], block: int) -> Tensor:
@@ -280,7 +286,7 @@ class ClippedGradient:
     def _batch(self, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
         """Every image `noise_multiplicity` times, copies of one image together, with their draws."""
         like = next(p for p in self.net.parameters() if p.requires_grad)
-        images = images.to(like)
+        images = carried(images, like)
         labels = labels.to(like.device)
         if self.noise_multiplicity > 1:
             images, labels = (t.repeat_interleave(self.noise_multiplicity, 0) for t in (images, labels))

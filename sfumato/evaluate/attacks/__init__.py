@@ -44,6 +44,7 @@ def attacks(
     hidden: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
     space: Space | None = None,
     samples: int | None = None,
+    images: Any = None,
     limit: int = LIMIT,
     exchangeable: bool = True,
     device: str = "auto",
@@ -54,14 +55,17 @@ def attacks(
 
     `members` were trained on, `nonmembers` were not; both are images with labels, or uint8 arrays. `reference` images
     are neither; without them half of the non-members serve. `space` is a public feature space for distances (pixels
-    unless given). `hidden` is for `attribute.attack`. With `exchangeable=False` the result carries a warning.
+    unless given). `images` are synthetic ones to look at; without them `samples` are drawn anew. `hidden` is for
+    `attribute.attack`. With `exchangeable=False` the result carries a warning.
     """
     from sfumato.evaluate.attacks import scores
     from sfumato.run.progress import Silent
 
     wanted = check_kinds(kinds or KINDS)
     progress = progress or Silent()
-    subject = _subject(release, members, nonmembers, reference, reference_generator, samples, limit, device, seed)
+    subject = _subject(
+        release, members, nonmembers, reference, reference_generator, samples, images, limit, device, seed
+    )
     ceiling = scores.ceiling_of(getattr(release, "statement", None))
     verdicts: dict[str, Any] = {}
     progress.start("attacks", len(wanted))
@@ -95,11 +99,12 @@ def _subject(
     reference: Any,
     reference_generator: Any,
     samples: int | None,
+    images: Any,
     limit: int,
     device: str,
     seed: int,
 ) -> Subject:
-    from sfumato.evaluate.attacks.subject import Batch, Subject, batch, draw
+    from sfumato.evaluate.attacks.subject import Subject, batch, draw
     from sfumato.run.run import pick_device
 
     device = pick_device(device)
@@ -113,10 +118,11 @@ def _subject(
     known = batch(reference) if reference is not None else outs[:half]
     outs = outs if reference is not None else outs[half:]
     generator = getattr(release, "generator", release)
-    images = generator.sample(samples or SAMPLES["cuda" if device.startswith("cuda") else "cpu"], seed=seed)
+    if images is None:
+        images = generator.sample(samples or SAMPLES["cuda" if device.startswith("cuda") else "cpu"], seed=seed)
     return Subject(
         generator,
-        Batch(images.pixels, images.labels),
+        batch(images),
         draw(ins, limit, random),
         draw(outs, limit, random),
         known,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 RATES = {"tpr_at_1_percent": 0.01, "tpr_at_0.1_percent": 0.001}
 SIGNIFICANCE = 1e-3  # of all attacks together
-BELOW = "below the ceiling"
+BELOW = "within the bound"
 ABOVE = "ABOVE"
 
 

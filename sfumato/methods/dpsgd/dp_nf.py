@@ -58,9 +58,12 @@ class DPNF(DPSGDMethod):
     name: ClassVar[str] = "dp-nf"
     site: ClassVar[Site] = Site.B4
     family: ClassVar[str] = "normalising flow, trained by DP-SGD"
+    good_for: ClassVar[str] = (
+        "Small grey images that may be soft, since only low frequencies are modelled; wants many records and a GPU."
+    )
     paper: ClassVar[str] = "Waites, Cummings: Differentially Private Normalizing Flows (AIES 2021)"
     framework: ClassVar[str] = "DP-SGD"
-    axes: ClassVar[tuple[str, str, str, str]] = ("explicit", "static", "point-wise", "tractable")
+    axes: ClassVar[tuple[str, ...]] = ("explicit", "tractable")
     public_data: ClassVar[str] = "optional"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 

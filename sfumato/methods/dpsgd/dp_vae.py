@@ -69,9 +69,12 @@ class DPVAE(DPSGDMethod):
     name: ClassVar[str] = "dp-vae"
     site: ClassVar[Site] = Site.B4
     family: ClassVar[str] = "variational autoencoder, trained by DP-SGD"
+    good_for: ClassVar[str] = (
+        "Digits and other nearly black-and-white images at large budgets, with many records and a GPU."
+    )
     paper: ClassVar[str] = "Acs, Melis, Castelluccia, De Cristofaro: DP-GM (ICDM 2017)"
     framework: ClassVar[str] = "DP-SGD"
-    axes: ClassVar[tuple[str, str, str, str]] = ("explicit", "learnable", "point-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("explicit", "approximate")
     public_data: ClassVar[str] = "optional"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 

@@ -87,9 +87,12 @@ class DPDM(DPSGDMethod):
     name: ClassVar[str] = "dpdm"
     site: ClassVar[Site] = Site.B4
     family: ClassVar[str] = "diffusion model, trained by DP-SGD"
+    good_for: ClassVar[str] = (
+        "Large budgets (epsilon 10), tens of thousands of records and a GPU, on which it takes minutes."
+    )
     paper: ClassVar[str] = "Dockhorn, Cao, Vahdat, Kreis: Differentially Private Diffusion Models (TMLR 2023)"
     framework: ClassVar[str] = "DP-SGD"
-    axes: ClassVar[tuple[str, str, str, str]] = ("explicit", "static", "point-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("explicit", "approximate")
     public_data: ClassVar[str] = "optional"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     audit_side: ClassVar[int] = 8

@@ -10,12 +10,10 @@ look like, which DP-SGD learns slowly; DP-SGD adds what an embedding cannot hold
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import TYPE_CHECKING
 
 from sfumato.data.public import PublicImages
+from sfumato.engine.repeated import RepeatedRun
 from sfumato.methods.embedding.dp_merf import DPMERF, UNIT_BALL
 from sfumato.methods.embedding.mean_embedding import EMBEDDING
 from sfumato.privacy.plan import BudgetShare
@@ -31,28 +29,6 @@ DEVIATION = "Before the first private step come ordinary ones on images of one r
 PROVENANCE = "images of an embedding that was released before"
 
 
-class PretrainRun:
-    """A run whose steps are not kept: they are made again, the same ones, when the run is resumed."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.device = run.device
-        self.seed = run.seed
-        self.once = run.once
-
-    def generator(self, name: str, step: int = 0, device: torch.device | str = "cpu") -> torch.Generator:
-        """Public randomness of its own."""
-        return self.run.generator(f"{STREAM} {name}", step, device)
-
-    def steps(self, total: int, **state: Any) -> Iterator[int]:
-        """Step numbers, with progress and a look at Ctrl-C."""
-        self.run.progress.start(EMBEDDING, total)
-        for step in self.run.rounds(total):
-            yield step
-            self.run.progress.advance(step + 1, EMBEDDING)
-            self.run.check()
-
-
 def embedding_shares(share: float) -> dict[str, BudgetShare]:
     """The release of an embedding that gets this share of the squared mu; none at 0."""
     return {EMBEDDING: BudgetShare(UNIT_BALL, share)} if share else {}
@@ -64,6 +40,6 @@ def embedding_images(method: DPDM, barrier: Barrier, run: Run) -> PublicImages:
         labels=method.labels, features=method.embedding_features, steps=method.embedding_steps, batch=100, width=64
     )
     # All of a run that DP-MERF uses; the barrier is inside.
-    net = merf.learn(barrier, PretrainRun(run))  # type: ignore[arg-type]
+    net = merf.learn(barrier, RepeatedRun(run, STREAM, EMBEDDING))  # type: ignore[arg-type]
     count = min(IMAGES, method.public_steps * method.public_batch)
     return PublicImages(net.sample(count, seed=run.seed), PROVENANCE)

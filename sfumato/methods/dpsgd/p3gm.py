@@ -31,10 +31,11 @@ from sfumato.engine import label_histogram
 from sfumato.engine.dpsgd import GRADIENT
 from sfumato.engine.generator_dpsgd import GeneratorDPSGD, seeded
 from sfumato.engine.public_pretrain import public_pretrain
+from sfumato.engine.triangle import matrix_of
 from sfumato.methods.dpsgd import mixture
 from sfumato.methods.dpsgd.dpsgd_method import DPSGDMethod
 from sfumato.methods.dpsgd.pca_images import pca_images
-from sfumato.methods.dpsgd.scatter_matrix import Scatter, matrix_of
+from sfumato.methods.dpsgd.scatter_matrix import Scatter
 from sfumato.methods.settings import count, setting
 from sfumato.networks.generator import Generator
 from sfumato.networks.vae import VAEGenerator, Whitened, surprise
@@ -79,9 +80,12 @@ class P3GM(DPSGDMethod):
     name: ClassVar[str] = "p3gm"
     site: ClassVar[Site] = Site.B4
     family: ClassVar[str] = "private PCA and mixture, then a decoder"
+    good_for: ClassVar[str] = (
+        "Digits and other small images at large budgets, with many records and a GPU: its noise grows with the pixels."
+    )
     paper: ClassVar[str] = "Takagi, Takahashi, Cao, Yoshikawa: P3GM (ICDE 2021)"
     framework: ClassVar[str] = "DP-SGD"
-    axes: ClassVar[tuple[str, str, str, str]] = ("explicit", "learnable", "point-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("explicit", "approximate")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     reason: ClassVar[str] = REASON

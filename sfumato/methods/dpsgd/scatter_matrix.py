@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from sfumato.engine.triangle import triangle_of
 from sfumato.privacy.bounds import Bound, BoundedSum
 
 STATISTICS = Bound(math.sqrt(3))
@@ -51,28 +52,15 @@ class Scatter:
         """The sum over a batch, in float64; `public` is the mean."""
         x = self._centred(images, *public)
         x = x if there is None else x * there[:, None]
-        return self._triangle(x.T @ x)
+        return triangle_of(x.T @ x)
 
     def rows(self, images: Tensor, labels: Tensor, *public: Any) -> Tensor:
         """Each record's own."""
         x = self._centred(images, *public)
-        return self._triangle(x[:, :, None] * x[:, None])
+        return triangle_of(x[:, :, None] * x[:, None])
 
     def _centred(self, images: Tensor, mean: Tensor) -> Tensor:
         return shortened(images.flatten(1).double() - mean.double().to(images.device), self.reach)
-
-    def _triangle(self, matrix: Tensor) -> Tensor:
-        i, j = torch.triu_indices(self.pixels, self.pixels, device=matrix.device)
-        scale = torch.where(i == j, 1.0, math.sqrt(2)).to(matrix)
-        return matrix[..., i, j] * scale
-
-
-def matrix_of(triangle: Tensor, pixels: int) -> Tensor:
-    """The symmetric matrix of a released triangle."""
-    i, j = torch.triu_indices(pixels, pixels, device=triangle.device)
-    full = triangle.new_zeros(pixels, pixels)
-    full[i, j] = triangle * torch.where(i == j, 1.0, math.sqrt(0.5)).to(triangle)
-    return full + full.triu(1).T
 
 
 def shortened(x: Tensor, reach: float) -> Tensor:

@@ -63,6 +63,9 @@ class DPHP(MeanEmbedding):
     feature_seed: int = setting(0, "public seed of the groups of pixels", low=0, below=2**63)
 
     name: ClassVar[str] = "dp-hp"
+    good_for: ClassVar[str] = (
+        "Small images without a GPU: behind DP-MERF on digits and clothes, ahead of it on faces at epsilon 1."
+    )
     paper: ClassVar[str] = "Vinaroz, Charusaie, Harder, Adamczewski, Park: DP-HP (ICML 2022)"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = (

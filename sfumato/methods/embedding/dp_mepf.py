@@ -57,6 +57,10 @@ class DPMEPF(MeanEmbedding):
     batch: int = count(16, "images of each class a step", low=2)
 
     name: ClassVar[str] = "dp-mepf"
+    good_for: ClassVar[str] = (
+        "Images that should look right, where features of a public network are allowed: sharp, but they teach a "
+        "classifier little; wants a GPU."
+    )
     paper: ClassVar[str] = "Harder, Jalali Asadabadi, Sutherland, Park: DP-MEPF (TMLR 2023)"
     public_data: ClassVar[str] = "needed"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS

@@ -56,6 +56,9 @@ class DPMERF(MeanEmbedding):
     feature_seed: int = setting(0, "public seed of the frequencies", low=0, below=2**63)
 
     name: ClassVar[str] = "dp-merf"
+    good_for: ClassVar[str] = (
+        "Small grey images at any budget, as a simple baseline: one release and less than a minute, without a GPU."
+    )
     paper: ClassVar[str] = "Harder, Adamczewski, Park: DP-MERF (AISTATS 2021)"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("features", "bandwidth", "octaves", "feature_seed")

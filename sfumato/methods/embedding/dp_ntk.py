@@ -56,6 +56,9 @@ class DPNTK(MeanEmbedding):
     feature_seed: int = setting(0, "public seed of the parameters theta_0", low=0, below=2**63)
 
     name: ClassVar[str] = "dp-ntk"
+    good_for: ClassVar[str] = (
+        "Small grey images without a GPU, for comparison: behind DP-MERF wherever both were measured."
+    )
     paper: ClassVar[str] = "Yang, Adamczewski, Sutherland, Li, Park: DP-NTK (2023)"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("hidden", "gain", "feature_seed")

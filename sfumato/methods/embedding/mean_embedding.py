@@ -38,7 +38,7 @@ class MeanEmbedding(Method):
     site: ClassVar[Site] = Site.B1
     family: ClassVar[str] = "mean embedding, one release"
     framework: ClassVar[str] = "Gaussian mechanism"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "static", "distribution-wise")
 
     def claim(self, plan: Plan) -> Claim:
         """The survey's formula, with the noise scaled by the number of records."""

@@ -60,8 +60,9 @@ class PEARL(MeanEmbedding):
     reweight: float = setting(0.01, "learning rate of omega; 0 leaves it at omega_0", low=0, below=10)
 
     name: ClassVar[str] = "pearl"
+    good_for: ClassVar[str] = "Small grey images at any budget without a GPU: level with DP-MERF, from one release."
     paper: ClassVar[str] = "Liew, Takahashi, Ueno: PEARL (ICLR 2022)"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "learnable", "distribution-wise")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("frequencies", "bandwidth", "octaves", "feature_seed")
 

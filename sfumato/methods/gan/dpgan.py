@@ -104,11 +104,12 @@ class DPGAN(Method):
     name: ClassVar[str] = "dpgan"
     site: ClassVar[Site] = Site.B2
     family: ClassVar[str] = "GAN with a critic trained by DP-SGD"
+    good_for: ClassVar[str] = "Large budgets (epsilon 10), tens of thousands of records and a GPU; weak at epsilon 1."
     paper: ClassVar[str] = (
         "Xie, Lin, Wang, Wang, Zhou: DPGAN (2018); Bie, Kamath, Zhang: Private GANs, Revisited (TMLR 2023)"
     )
     framework: ClassVar[str] = "DP-SGD"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "learnable", "distribution-wise")
     public_data: ClassVar[str] = "optional"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 

@@ -80,9 +80,10 @@ class DPSinkhorn(Method):
     name: ClassVar[str] = "dp-sinkhorn"
     site: ClassVar[Site] = Site.B3
     family: ClassVar[str] = "noisy gradients of a transport distance"
+    good_for: ClassVar[str] = "Small images at large budgets, with a GPU; weak at epsilon 1."
     paper: ClassVar[str] = "Cao, Bie, Vahdat, Fidler, Kreis: DP-Sinkhorn (NeurIPS 2021)"
-    framework: ClassVar[str] = "Gaussian mechanism"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
+    framework: ClassVar[str] = "DP-SGD"
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "static", "distribution-wise")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def divergence(self) -> Sinkhorn:

@@ -65,9 +65,13 @@ class NDPDC(Method):
     name: ClassVar[str] = "ndpdc"
     site: ClassVar[Site] = Site.B1
     family: ClassVar[str] = "fixed set, features of random networks"
+    good_for: ClassVar[str] = (
+        "A small fixed set to train classifiers on, of grey images at any budget, with a GPU; it learned nothing "
+        "from faces."
+    )
     paper: ClassVar[str] = "Zheng, Li: Differentially Private Dataset Condensation (2023)"
     framework: ClassVar[str] = "Gaussian mechanism"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "point-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "static", "point-wise")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
@@ -86,7 +90,7 @@ class NDPDC(Method):
         return dp_sgd(q, plan.facts["noise"], self.steps, plan.budget.delta, reason=REASON)
 
     def warnings(self, plan: Plan) -> tuple[str, ...]:
-        return synthetic_set.unamplified(plan, self.batch)
+        return (*synthetic_set.unamplified(plan, self.batch), synthetic_set.repeated(plan, self.each))
 
     def small(self) -> NDPDC:
         """The same releases of a small network."""

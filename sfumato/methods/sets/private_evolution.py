@@ -35,6 +35,7 @@ from sfumato.methods.base import Method
 from sfumato.methods.sets.evolve import Api, Transforms, next_population, whole
 from sfumato.methods.sets.nearest import Nearest
 from sfumato.methods.sets.pipelines import DiffusionPipeline, bring
+from sfumato.methods.sets.synthetic_set import repeated
 from sfumato.methods.settings import count, setting
 from sfumato.networks.image_set import ImageSet
 from sfumato.privacy.barrier import Barrier
@@ -68,9 +69,13 @@ class PrivateEvolution(Method):
     name: ClassVar[str] = "private-evolution"
     site: ClassVar[Site] = Site.B1
     family: ClassVar[str] = "votes on a population"
+    good_for: ClassVar[str] = (
+        "A first look within seconds on any device, since nothing is trained; meant for data that resemble public "
+        "images or a public model."
+    )
     paper: ClassVar[str] = "Lin, Gopi, Kulkarni, Nori, Yekhanin: DPSDA (ICLR 2024)"
     framework: ClassVar[str] = "Gaussian mechanism"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "point-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "static", "point-wise")
     public_data: ClassVar[str] = "optional"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     stand_ins: ClassVar[tuple[str, ...]] = ("pipeline",)
@@ -96,6 +101,7 @@ class PrivateEvolution(Method):
                 f"Too few data: an image has about {votes:.1f} votes, under noise of {sigma:.1f}; take fewer images "
                 "of each class, fewer rounds, a larger epsilon or more data."
             )
+        yield repeated(plan, self.each)
 
     def small(self) -> PrivateEvolution:
         """The same votes, among few images and without a pipeline."""

@@ -73,11 +73,15 @@ class PrivateSet(Method):
     name: ClassVar[str] = "private-set"
     site: ClassVar[Site] = Site.B2
     family: ClassVar[str] = "fixed set, matched gradients of classifiers"
+    good_for: ClassVar[str] = (
+        "A few images of each class to train classifiers on, which need not look like the data, at large budgets "
+        "and with a GPU."
+    )
     paper: ClassVar[str] = (
         "Chen, Kerkouche, Fritz: Private Set Generation with Discriminative Information (NeurIPS 2022)"
     )
     framework: ClassVar[str] = "DP-SGD"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "point-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "learnable", "point-wise")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     @property
@@ -102,7 +106,7 @@ class PrivateSet(Method):
         return dp_sgd(q, plan.facts["noise"], self.steps, plan.budget.delta, reason=REASON)
 
     def warnings(self, plan: Plan) -> tuple[str, ...]:
-        return synthetic_set.unamplified(plan, self.batch)
+        return (*synthetic_set.unamplified(plan, self.batch), synthetic_set.repeated(plan, self.each))
 
     def small(self) -> PrivateSet:
         """The same releases of a small network."""

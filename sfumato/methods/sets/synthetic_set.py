@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 
 
 def unamplified(plan: Plan, batch: int) -> tuple[str, ...]:
-    """A warning of a batch in which everyone takes part."""
+    """A warning of a batch in which every record takes part."""
     if batch < plan.data.records:
         return ()
     return (f"batch={batch} reaches the number of units, {plan.data.records}: all take part, without amplification.",)
+
+
+def repeated(plan: Plan, each: int) -> str:
+    """What is to be known of a set of a fixed size before more images are asked for than it has."""
+    whole = each * len(plan.data.classes)
+    return f"The set has {whole:,} distinct images, {each:,} of each class: a larger --count repeats them."
 
 
 def fresh(spec: DataSpec, each: int, weights: Sequence[float] | None, run: Run) -> ImageSet:

@@ -102,9 +102,13 @@ class DataLens(CriticEnsemble):
     name: ClassVar[str] = "datalens"
     site: ClassVar[Site] = Site.B3
     family: ClassVar[str] = "teachers vote on gradients"
+    good_for: ClassVar[str] = (
+        "Studying its paper: thousands of teachers want tens of thousands of records and a GPU, and stay far "
+        "behind the others here."
+    )
     paper: ClassVar[str] = "Wang, Wu, Long, Rimanic, Zhang, Li: DataLens (CCS 2021)"
     framework: ClassVar[str] = "PATE"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "learnable", "distribution-wise")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     @property

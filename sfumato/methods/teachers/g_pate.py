@@ -76,9 +76,12 @@ class GPATE(SteepEnsemble):
     name: ClassVar[str] = "g-pate"
     site: ClassVar[Site] = Site.B3
     family: ClassVar[str] = "teachers vote on projected gradients"
+    good_for: ClassVar[str] = (
+        "Large budgets and tens of thousands of records, shared out among many teachers, with a GPU; weak at epsilon 1."
+    )
     paper: ClassVar[str] = "Long, Wang, Yang, Kailkhura, Zhang, Gunter, Li: G-PATE (NeurIPS 2021)"
     framework: ClassVar[str] = "PATE"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "learnable", "distribution-wise")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     @property

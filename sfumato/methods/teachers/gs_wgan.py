@@ -86,9 +86,12 @@ class GSWGAN(SteepEnsemble):
     name: ClassVar[str] = "gs-wgan"
     site: ClassVar[Site] = Site.B3
     family: ClassVar[str] = "noisy gradients of drawn critics"
+    good_for: ClassVar[str] = (
+        "Tens of thousands of small images, shared out among many critics, with a GPU; mean embeddings do better."
+    )
     paper: ClassVar[str] = "Chen, Orekondy, Fritz: GS-WGAN (NeurIPS 2020)"
-    framework: ClassVar[str] = "Gaussian mechanism"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    framework: ClassVar[str] = "DP-SGD"
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "learnable", "distribution-wise")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     @property

@@ -87,9 +87,13 @@ class KernelVotes(Method):
     name: ClassVar[str] = "kernel-votes"
     site: ClassVar[Site] = Site.B3
     family: ClassVar[str] = "teachers vote on gradients"
+    good_for: ClassVar[str] = (
+        "Votes of teachers, where those of networks fail: tens of thousands of small images and a GPU; weak below "
+        "epsilon 1."
+    )
     paper: ClassVar[str] = "Sfumato's own, after Wang, Wu, Long, Rimanic, Zhang, Li: DataLens (CCS 2021)"
     framework: ClassVar[str] = "PATE"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "static", "distribution-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "static", "distribution-wise")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:

@@ -93,9 +93,13 @@ class PATEGAN(SteepEnsemble):
     name: ClassVar[str] = "pate-gan"
     site: ClassVar[Site] = Site.B2
     family: ClassVar[str] = "teachers label fakes for a student"
+    good_for: ClassVar[str] = (
+        "Tens of thousands of small grey images and a GPU; a vote is one bit about a whole image, and mean "
+        "embeddings do better."
+    )
     paper: ClassVar[str] = "Yoon, Jordon, van der Schaar: PATE-GAN (ICLR 2019)"
     framework: ClassVar[str] = "PATE"
-    axes: ClassVar[tuple[str, str, str, str]] = ("implicit", "learnable", "distribution-wise", "approximate")
+    axes: ClassVar[tuple[str, ...]] = ("implicit", "learnable", "distribution-wise")
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     def contradictions(self) -> Iterator[str]:

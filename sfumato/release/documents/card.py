@@ -34,6 +34,7 @@ def make_card(statement: dict[str, Any], images: Images, format: str = "png") ->
         front=Markup(_front_matter(statement, len(images), format)),
         title=_title(statement),
         s=statement,
+        said={"license": None, "contact": None} | statement.get("publication", {}),
         count=len(images),
         counts=list(zip(images.classes, counts.tolist(), strict=True)),
         layout=Markup(_layout(format)),
@@ -43,13 +44,16 @@ def make_card(statement: dict[str, Any], images: Images, format: str = "png") ->
 
 
 def _title(statement: dict[str, Any]) -> str:
+    if title := statement.get("publication", {}).get("title"):
+        return str(title)
     return f"{statement['declared_public']['data_name']}, synthetic ({statement['reproducibility']['method']})"
 
 
 def _front_matter(statement: dict[str, Any], count: int, format: str) -> str:
     """YAML whose values are JSON, which YAML reads: a hostile name cannot break out of its quotes."""
     files = "images/**" if format == "png" else "data.parquet"
-    front = {
+    licence = statement.get("publication", {}).get("license")
+    front = ({"license": licence} if licence else {}) | {
         "pretty_name": " ".join(_title(statement).split()),
         "task_categories": ["image-classification"],
         "size_categories": [size_category(count)],

@@ -13,15 +13,20 @@ from sfumato.release.files.content import png_problem
 from sfumato.types import Images
 
 if TYPE_CHECKING:
+    from sfumato.release.files.sign import Signature
     from sfumato.run.preview import Snapshots
 
 _PICTURE = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]*)")
 
 
 def documents(
-    statement: dict[str, Any], images: Images, format: str, snapshots: Snapshots | None = None
+    statement: dict[str, Any],
+    images: Images,
+    format: str,
+    snapshots: Snapshots | None = None,
+    signed: Signature | None = None,
 ) -> dict[str, str]:
-    """Names and texts of PRIVACY.md, README.md, report.html and deployment.yaml."""
+    """Names and texts of PRIVACY.md, README.md, report.html and deployment.yaml; `signed` says by which key it is."""
     from sfumato.release.documents.card import make_card
     from sfumato.release.documents.registry import make_record
     from sfumato.release.documents.report import make_report
@@ -30,7 +35,7 @@ def documents(
     return {
         "PRIVACY.md": to_markdown(statement),
         "README.md": make_card(statement, images, format),
-        "report.html": make_report(statement, images, snapshots),
+        "report.html": make_report(statement, images, snapshots, signed=signed),
         "deployment.yaml": make_record(statement, len(images)),
     }
 

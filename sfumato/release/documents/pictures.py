@@ -27,6 +27,15 @@ def check_format(format: str) -> str:
     return format
 
 
+def distinct(images: Images) -> int:
+    """How many images there are, each counted once however often it is repeated.
+
+    >>> distinct(Images(np.zeros((3, 1, 2, 2), np.uint8), np.zeros(3, np.int64)))
+    1
+    """
+    return len({pixels.tobytes() for pixels in images.pixels})
+
+
 def write_images(gate: Gate, images: Images, format: str = "png") -> None:
     """Write images into a folder through its gate; file names number the images, so that order is kept."""
     if check_format(format) == "parquet":

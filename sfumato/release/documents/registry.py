@@ -8,6 +8,7 @@ from typing import Any
 from sfumato.release.documents.yaml import Blank, to_yaml
 from sfumato.release.files.schema import RECORD, listed
 from sfumato.release.statement.numbers import epsilon, show, up
+from sfumato.release.statement.wording import MU
 
 HEAD = """\
 # A draft record for the Differential Privacy Deployments Registry (registry.opendp.org), generated from privacy.json.
@@ -45,7 +46,7 @@ def _basic(statement: dict[str, Any], count: int) -> dict[str, Any]:
     data = statement["declared_public"]
     origin = statement["reproducibility"]
     return {
-        "name": f"{data['data_name']}, synthetic ({origin['method']})",
+        "name": statement.get("publication", {}).get("title") or f"{data['data_name']}, synthetic ({origin['method']})",
         "data_curators": [
             {
                 "data_curator_name": Blank("who publishes this"),
@@ -76,10 +77,10 @@ def _loss(statement: dict[str, Any]) -> dict[str, Any]:
     given = statement["guarantee"]
     data = statement["reproducibility"]["configuration"]["data"]
     others = ", ".join(f"{epsilon(at['epsilon'])} at {show(at['delta'])}" for at in given["at_deltas"])
-    gaussian = "" if given["mu"] is None else f" Gaussian differential privacy with mu = {epsilon(given['mu'])}."
+    gaussian = "" if given["mu"] is None else f" Mu = {epsilon(given['mu'])} ({MU})."
     return {
         "privacy_unit": "User-level" if given["unit"] == "person" else "Record-level",
-        "privacy_unit_details": f"Relation: {given['relation_in_words']}. Adjacent: {given['neighbours']}.",
+        "privacy_unit_details": f"Adjacency: {given['relation_in_words']}. Adjacent: {given['neighbours']}.",
         "number_of_privacy_units": int(data["records"]),
         "privacy_parameters": {"epsilon": up(float(given["epsilon"])), "delta": float(given["delta"])},
         "privacy_parameters_details": f"Epsilon at other deltas: {others}.{gaussian} "
@@ -123,5 +124,5 @@ def _implementation(statement: dict[str, Any]) -> dict[str, Any]:
 def _crossing(event: dict[str, Any]) -> str:
     return (
         f"{event['name']}: {event['mechanism']}, sigma {show(event['sigma'], 6)}, sensitivity "
-        f"{show(event['sensitivity'], 6)}, sampling {event.get('sampling', 'everyone')}, times {show(event['times'])}"
+        f"{show(event['sensitivity'], 6)}, {event.get('sampling', 'no subsampling')}, times {show(event['times'])}"
     )

@@ -10,37 +10,49 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.data.images import png
+from sfumato.release.documents.decision import decision, to_do
 from sfumato.release.documents.render import render_html
 from sfumato.release.files.gate import POINTS
 from sfumato.release.files.names import public_command
+from sfumato.release.files.sign import Signature
 from sfumato.release.statement.curve import curve_svg
 from sfumato.release.statement.numbers import epsilon, one_in, percent, show
 from sfumato.release.statement.statement import TITLES
-from sfumato.release.statement.wording import opinion_words
+from sfumato.release.statement.wording import MU, opinion_words
 from sfumato.types import Images
 
 if TYPE_CHECKING:
     from sfumato.run.preview import Snapshots
 
 COLUMNS = 10
+PAIR = 25  # images of each of two classes, which lie side by side
 MOST_CLASSES = 40
 LARGEST = 128
 SHOWN = 56  # pixels of the page for an image of a preview
-MACHINE = ("curve", "accounted")
+MACHINE = ("curve", "accounted", "checks")
 
 
 def make_report(
-    statement: dict[str, Any], images: Images, snapshots: Snapshots | None = None, *, command: str | None = None
+    statement: dict[str, Any],
+    images: Images,
+    snapshots: Snapshots | None = None,
+    *,
+    command: str | None = None,
+    signed: Signature | None = None,
 ) -> str:
     """The report of a release. It loads nothing from anywhere, and runs no script.
 
-    The command is the statement's own unless one is given.
+    The command is the statement's own unless one is given; `signed` says by which key the folder is signed.
     """
     command = public_command(command) if command else statement["reproducibility"].get("command")
     return render_html(
         "report.html.j2",
         s=statement,
-        rows=sample_rows(images),
+        title=statement.get("publication", {}).get("title"),
+        decision=decision(statement, images, signed),
+        to_do=to_do(statement, signed),
+        rows=sample_rows(images, PAIR if len(images.classes) == 2 else COLUMNS),
+        pair=len(images.classes) == 2,
         snapshots=snapshot_rows(snapshots, images),
         hidden_classes=max(0, len(images.classes) - MOST_CLASSES),
         small=max(images.pixels.shape[2:]) < 64,
@@ -54,6 +66,7 @@ def make_report(
         one_in=one_in,
         percent=percent,
         opinion=opinion_words,
+        mu=MU,
     )
 
 
@@ -65,12 +78,12 @@ def _one_option_a_line(command: str) -> str:
     return " ".join(f"\\\n    {word}" if word.startswith("--") else word for word in words)
 
 
-def sample_rows(images: Images) -> list[dict[str, Any]]:
+def sample_rows(images: Images, most: int = COLUMNS) -> list[dict[str, Any]]:
     """The first images of each class as data addresses, one row a class."""
     rows = []
     for number, name in enumerate(images.classes[:MOST_CLASSES]):
         members = np.flatnonzero(images.labels == number)
-        pictures = [_address(images.pixels[member]) for member in members[:COLUMNS]]
+        pictures = [_address(images.pixels[member]) for member in members[:most]]
         rows.append({"name": name, "count": len(members), "pictures": pictures})
     return rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import numpy as np
 
 from sfumato.data.images import png
-from sfumato.errors import AuditFailed, InputError
-from sfumato.release.documents.pictures import check_format, read_images, write_images
+from sfumato.errors import AuditFailed, InputError, pythonic
+from sfumato.release.documents.pictures import check_format, distinct, read_images, write_images
 from sfumato.release.files.gate import RULES, Gate, Public, Rule
 from sfumato.release.files.names import public_command
-from sfumato.release.files.reading import GENERATOR_FORMAT, read_generator, read_snapshots, read_statement, read_tensors
-from sfumato.release.files.sign import seal, signing_key
+from sfumato.release.files.reading import (
+    GENERATOR_FORMAT,
+    read_generator,
+    read_snapshots,
+    read_statement,
+    read_tensors,
+    release_folder,
+)
+from sfumato.release.files.sign import Signature, seal, signed_with, signing_key
 from sfumato.release.files.verify import Verdict, verify
 from sfumato.types import Images
 
@@ -82,10 +89,16 @@ class Release:
         return self._images
 
     @property
+    def distinct(self) -> int:
+        """How many of the images are not repetitions of others."""
+        return distinct(self.images)
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """The class names, in the order of the labels."""
         return tuple(self.statement["declared_public"]["classes"])
 
+    @pythonic
     def sample(self, n: int, labels: int | str | Sequence[int | str] | None = None, seed: int = 0) -> Images:
         """New synthetic images at no cost in privacy; `labels` is one class for all, or one for each."""
         if n < 1:
@@ -111,6 +124,7 @@ class Release:
             return known.get(label)
         return int(label) if 0 <= label < len(self.classes) else None
 
+    @pythonic
     def save(
         self,
         folder: str | Path,
@@ -119,8 +133,11 @@ class Release:
         key: str | Path | None = None,
         signer: str | None = None,
         verified: bool = False,
+        publication: Mapping[str, str] | None = None,
     ) -> Path:
         """Write the release folder; `command` is a public line for the report's "how to reproduce".
+
+        `publication` is what its publisher says: `license`, `title` and `contact`, each or none.
 
         With `key`, the file of an Ed25519 key, the release is signed; `signer` says in public words by whom. With
         `verified` it takes its place only if it passes `sfumato verify`.
@@ -128,16 +145,23 @@ class Release:
         check_format(format)
         private = signing_key(key, signer)
         with appearing(ensure_free(folder)) as gate:
-            self._write(gate, format, command)
+            self._write(gate, format, command, publication, signed_with(private, signer))
             seal(gate, private, signer)
             if verified:
                 must_verify(gate.folder, verify)
         return Path(folder)
 
-    def _write(self, gate: Gate, format: str, command: str | None) -> None:
+    def _write(
+        self,
+        gate: Gate,
+        format: str,
+        command: str | None,
+        publication: Mapping[str, str] | None,
+        signed: Signature | None,
+    ) -> None:
         from sfumato.release.documents.documents import documents
 
-        statement = self._public_statement(command)
+        statement = self._public_statement(command) | ({"publication": dict(publication)} if publication else {})
         gate.json("privacy.json", statement)
         gate.json("generator/config.json", {"format": GENERATOR_FORMAT, "generator": self.generator.config()})
         gate.tensors("generator/model.safetensors", self._weights())
@@ -147,7 +171,7 @@ class Release:
         if self.snapshots:
             gate.write("strip.png", png(self.snapshots.picture()))
             gate.json("strip.json", self.snapshots.facts())
-        for name, text in documents(statement, self.images, format, self.snapshots).items():
+        for name, text in documents(statement, self.images, format, self.snapshots, signed).items():
             gate.write(name, text)
 
     def _public_statement(self, command: str | None) -> dict[str, Any]:
@@ -163,11 +187,10 @@ class Release:
         return {key: Public.after(tensor, *crossings) for key, tensor in self.generator.state_dict().items()}
 
     @classmethod
+    @pythonic
     def load(cls, folder: str | Path, device: str = "cpu") -> Release:
         """Read a release folder back, in any process and onto any device."""
-        folder = Path(folder)
-        if not folder.is_dir():
-            raise InputError(f"{folder} is not a folder; point at a release folder.")
+        folder = release_folder(folder)
         statement = read_statement(folder)
         generator = read_generator(folder, device)
         path = folder / "measurement.safetensors"

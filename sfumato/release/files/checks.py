@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +11,18 @@ from sfumato.errors import InputError
 from sfumato.release.files import gate
 from sfumato.release.files.command import FindClass, command_problems, find_method
 from sfumato.release.files.hashes import HASHES, SIGNATURE, differences, read_hashes, root_hash
+from sfumato.release.files.outside import walk
+from sfumato.release.files.sign import Signature
 from sfumato.types import Images
 
 if TYPE_CHECKING:
     from sfumato.run.preview import Snapshots
 
 MOST_TOLD = 3
+EDITED = "README.md was changed."
+BY_A_HUB = (
+    "Where a hub edited its front matter, put the sealed file back: licence and title are set when a release is made."
+)
 
 
 class Folder:
@@ -59,10 +64,9 @@ class Folder:
 
 def not_plain(folder: Path) -> str | None:
     """The name of something in a folder that is neither a plain file nor a folder."""
-    for where, folders, files in os.walk(folder):
-        for path in (Path(where) / entry for entry in sorted(folders + files)):
-            if path.is_symlink() or not (path.is_dir() or path.is_file()):
-                return path.relative_to(folder).as_posix()
+    for path in walk(folder):
+        if path.is_symlink() or not (path.is_dir() or path.is_file()):
+            return path.relative_to(folder).as_posix()
     return None
 
 
@@ -80,7 +84,10 @@ def contents(release: Folder) -> str:
 
 def hashes(release: Folder) -> str:
     stated = read_hashes(release.data(HASHES))["files"]
-    demand(differences(release.folder, stated))
+    found = differences(release.folder, stated)
+    if EDITED in found:
+        found[found.index(EDITED)] += f" {BY_A_HUB}"
+    demand(found)
     return f"All {len(stated):,} files are as {HASHES} says."
 
 
@@ -103,6 +110,15 @@ def signature(release: Folder, wanted: str | None, signed: list[str]) -> str:
     return f"Signed by the key {signed_by.public_key}{who}." + (
         "" if wanted else " Whose key it is, only --key can tell."
     )
+
+
+def _stated_signer(release: Folder) -> Signature | None:
+    """Who signed, as the folder says; whether that is true is a check of its own."""
+    key = read_hashes(release.data(HASHES))["signed_by"]
+    if key is None:
+        return None
+    signer = json.loads(release.data(SIGNATURE)).get("signer")
+    return Signature(key, signer if isinstance(signer, str) else None)
 
 
 def guarantee(release: Folder) -> str:
@@ -137,7 +153,7 @@ def command(release: Folder) -> str:
 def documents(release: Folder) -> str:
     from sfumato.release.documents.documents import changed, documents
 
-    expected = documents(release.statement, release.images, release.format, release.snapshots)
+    expected = documents(release.statement, release.images, release.format, release.snapshots, _stated_signer(release))
     written = {name: release.data(name) for name in expected}
     wrong = [f"{name} is not what the statement and the images give." for name in changed(written, expected)]
     demand(by_version(release.statement, wrong))

@@ -45,10 +45,11 @@ _READING = (
     "sign",
     "signer",
 )
+_PRESENTED = ("license", "title", "contact")
 # The options of the verbs that write a release, by the names of their parameters.
 OPTIONS: dict[str, frozenset[str]] = {
     "synthesize": frozenset(
-        (*_READING, "method", "recipe", "count", "labels", "public", "provenance", "format"),
+        (*_READING, "method", "recipe", "count", "labels", "public", "provenance", "format", *_PRESENTED)
     ),
     "train-classifier": frozenset((*_READING, "network", "by", "public", "provenance")),
     "refit": frozenset(("out", "count", "seed", "set", "format")),

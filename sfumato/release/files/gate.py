@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 from sfumato.release.files import schema
 from sfumato.release.files.content import json_problem, parquet_problem, png_problem, tensor_problem, text_problem
 from sfumato.release.files.hashes import HASHES, SIGNATURE
+from sfumato.release.files.outside import walk
 
 DATA_INDEPENDENT = "data-independent"
 _WHY = re.compile(r"data-independent|post-processing of crossings? \S.*")
@@ -191,12 +191,10 @@ def check(folder: str | Path, rules: tuple[Rule, ...] = RULES) -> list[str]:
     """Everything in a folder that a release may not contain, one sentence each; empty when all is well."""
     problems = []
     folder = Path(folder)
-    for where, folders, files in os.walk(folder):
-        for entry in sorted(folders + files):
-            path = Path(where) / entry
-            name = path.relative_to(folder).as_posix()
-            what = _entry_problem(path, name, rules)
-            problems += [f"{name} {what}."] if what else []
+    for path in walk(folder):
+        name = path.relative_to(folder).as_posix()
+        what = _entry_problem(path, name, rules)
+        problems += [f"{name} {what}."] if what else []
     return sorted(problems)
 
 

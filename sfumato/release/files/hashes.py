@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError
+from sfumato.release.files.outside import walk
 
 HASHES = "hashes.json"
 SIGNATURE = "signature.json"
@@ -38,9 +38,9 @@ def read_canonical(name: str, data: bytes, keys: set[str]) -> dict[str, Any]:
 
 
 def plain_files(folder: Path) -> list[str]:
-    """The names of all plain files beneath a folder, links left out, in order."""
-    paths = [Path(where) / file for where, _, files in os.walk(folder) for file in files]
-    return sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file() and not path.is_symlink())
+    """The names of all plain files beneath a folder, links and what is outside the seal left out, in order."""
+    paths = (path for path in walk(folder) if path.is_file() and not path.is_symlink())
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
 def listing(folder: str | Path) -> dict[str, dict[str, Any]]:

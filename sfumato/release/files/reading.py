@@ -34,6 +34,13 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def release_folder(folder: str | Path) -> Path:
+    """The folder, if it is one; asked before what is slow to import."""
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder} is not a folder; point at a release folder.")
+    return Path(folder)
+
+
 def refuse_marked(folder: str | Path) -> None:
     """Refuse what `sfumato synthesize --unsound` wrote, or anything put beside it."""
     if (Path(folder) / MARK).exists():

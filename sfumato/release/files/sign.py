@@ -141,6 +141,11 @@ def signing_key(key: str | Path | None, signer: str | None) -> Ed25519PrivateKey
     return read_key(key)
 
 
+def signed_with(key: Ed25519PrivateKey | None, signer: str | None) -> Signature | None:
+    """Who is about to sign."""
+    return None if key is None else Signature(public_hex(key), signer)
+
+
 def seal(gate: Gate, key: Ed25519PrivateKey | None, signer: str | None) -> None:
     """The last files of a release: the hashes of all others, and a signature over them."""
     data = make_hashes(gate.folder, public_hex(key) if key else None)

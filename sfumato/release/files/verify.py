@@ -11,7 +11,10 @@ from sfumato.errors import InputError
 from sfumato.release.files import checks
 from sfumato.release.files.command import FindClass, find_method
 from sfumato.release.files.hashes import HASHES, root_hash
-from sfumato.release.files.reading import refuse_marked
+from sfumato.release.files.outside import outside
+from sfumato.release.files.reading import refuse_marked, release_folder
+
+OUTSIDE = "outside"
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,19 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary."""
-        rows = [{"check": check, "ok": ok, "detail": detail} for check, ok, detail in self.rows]
+        rows = [
+            {"check": check, "ok": ok, "state": self.state(check, ok), "detail": detail}
+            for check, ok, detail in self.rows
+        ]
         return {"ok": self.ok, "root": self.root, "signed_by": self.signed_by, "checks": rows}
+
+    def state(self, check: str, ok: bool) -> str:
+        """A check in a word: what is not signed, or not sealed, is neither well nor refused."""
+        if not ok:
+            return "REFUSED"
+        if check == "signature" and self.signed_by is None:
+            return "not signed"
+        return "not sealed" if check == OUTSIDE else "ok"
 
 
 @dataclass(frozen=True)
@@ -60,9 +74,7 @@ def verify(folder: str | Path, *, public_key: str | Path | None = None, kinds: t
     A folder that is of none of the `kinds` must be a release of images.
     A verdict that is not ok says in its rows what was found. An error is raised only where there is nothing to check.
     """
-    if not Path(folder).is_dir():
-        raise InputError(f"{folder} is not a folder; point at a release folder.")
-    refuse_marked(folder)
+    refuse_marked(release_folder(folder))
     wanted = None
     if public_key is not None:
         from sfumato.release.files.sign import read_public_key
@@ -84,6 +96,9 @@ def verify(folder: str | Path, *, public_key: str | Path | None = None, kinds: t
         # A link or a pipe could lead the reader anywhere, or hold it for ever: nothing is opened.
         return Verdict(tuple((name, False, f"{odd} is not a plain file; nothing was read.") for name in todo))
     rows = tuple(_row(name, check, release) for name, check in todo.items())
+    if beside := outside(release.folder):
+        words = f"{', '.join(beside)} outside the seal: nothing vouches for it, and nothing in it was read."
+        rows = (*rows, (OUTSIDE, True, words))
     return Verdict(rows, _root(release), signed[0] if signed else None)
 
 

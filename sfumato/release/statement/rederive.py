@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.release.files.command import FindClass, find_method
 from sfumato.release.files.gate import POINTS
+from sfumato.release.publication import problems as publication_problems
 from sfumato.release.statement.statement import (
     STATEMENT_FORMAT,
     TUNING_OUTCOMES,
@@ -83,9 +84,9 @@ def _shown_otherwise(statement: dict[str, Any]) -> list[str]:
     # A selection holds the events of one run.
     accounted = [part for event in statement["mechanisms"]["accounted"] for part in event.get("events", [event])]
     if len(shown) != len(accounted):
-        return [f"{len(shown)} crossings are shown, and {len(accounted)} were accounted."]
+        return [f"{len(shown)} noisy queries are shown, and {len(accounted)} were accounted."]
     return [
-        f"The crossing {row['name']!r} shows another {key} than was accounted."
+        f"The noisy query {row['name']!r} shows another {key} than was accounted."
         for row, event in zip(shown, accounted, strict=True)
         for key in ("mechanism", "sigma", "sensitivity", "times")
         if row[key] != event[key]
@@ -96,8 +97,10 @@ def word_problems(statement: dict[str, Any], find: FindClass = find_method) -> l
     """Where a statement does not follow from its own facts; empty when all of it does."""
     if statement.get("format") != STATEMENT_FORMAT:
         return [f"privacy.json is not of format {STATEMENT_FORMAT}; use the version of sfumato that wrote it."]
-    if list(statement) != ["format", *POINTS, "measurement"]:
+    if list(statement) != ["format", *POINTS, "measurement", *(["publication"] if "publication" in statement else [])]:
         return ["privacy.json does not have the twelve points in their order."]
+    if "publication" in statement and (wrong := publication_problems(statement["publication"])):
+        return wrong
     if not str(statement["tuning"]["summary"]).lower().startswith(TUNING_OUTCOMES):
         return ["The tuning point is none of the three outcomes."]
     if statement["reproducibility"]["configuration_hash"] != configuration_hash(_plan(statement)):

@@ -11,7 +11,7 @@ from sfumato.release.files.command import CLASSIFIERS
 from sfumato.release.files.names import base_name, hide_paths, scrub
 from sfumato.release.statement import statement_points
 from sfumato.release.statement.numbers import epsilon, one_in, show
-from sfumato.release.statement.wording import opinion_words, plain_words
+from sfumato.release.statement.wording import MU, opinion_words, plain_words
 
 if TYPE_CHECKING:
     from sfumato.accounting.accountant import Profile
@@ -21,13 +21,13 @@ TUNING_OUTCOMES = ("not charged", "charged by", "tuned on")
 TITLES = {
     "guarantee": "Guarantee",
     "coverage": "What is covered",
-    "mechanisms": "Mechanism events",
+    "mechanisms": "Noisy queries",
     "accountant": "Accountant",
     "declared_public": "Assumptions declared public",
     "tuning": "Tuning",
     "other_releases": "Other releases from the same data",
     "randomness": "Randomness",
-    "deviations": "Deviations and caveats",
+    "deviations": "Deviations and limitations",
     "audit": "Audit",
     "reproducibility": "Reproducibility",
     "plain_words": "Plain words",
@@ -171,5 +171,5 @@ def to_markdown(statement: dict[str, Any]) -> str:
     from sfumato.release.documents.render import render_text
 
     return render_text(
-        "privacy.md.j2", s=statement, titles=TITLES, show=show, eps=epsilon, one_in=one_in, opinion=opinion_words
+        "privacy.md.j2", s=statement, titles=TITLES, show=show, eps=epsilon, one_in=one_in, opinion=opinion_words, mu=MU
     )

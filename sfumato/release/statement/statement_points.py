@@ -8,8 +8,10 @@ from sfumato.release.statement.numbers import epsilon, show, up
 from sfumato.release.statement.wording import count_words, neighbour_words, relation_words
 
 PUBLIC_DATA_KEYS = ("name", "provenance", "records", "shape", "classes")
+WHOLE = "no subsampling"  # as a sampler that takes every record calls itself
 PAPER = "paper accounting, not a guarantee of this software"
 ON_DEVICE = "a counter-based generator on the device"  # how the source of a run's noise begins where it ran on CUDA
+STATUS = {"committed": "finished", "begun": "unfinished (charged)", "reserved": "unfinished (charged)"}
 RUN_KEYS = ("run", "method", "epsilon", "delta", "relation", "unit", "mu", "state", "status")
 
 
@@ -82,7 +84,7 @@ def mechanisms(plan: dict[str, Any]) -> dict[str, Any]:
     names = ", ".join(f"{event['name']} ({event['mechanism']}, {_times(event)})" for event in events)
     size = "the public count" if plan["data"]["count_public"] else "the declared size"
     return {
-        "summary": f"What was asked of the real images, and left with noise: {names}."
+        "summary": f"Noisy queries to the real images: {names}."
         if events
         else "Does not apply: nothing that depends on the real images left the barrier.",
         "events": events,
@@ -99,7 +101,7 @@ def _accounted(plan: dict[str, Any]) -> list[dict[str, Any]]:
     relation = plan["guarantee"]["relation"]
     keys = ("mechanism", "sigma", "sensitivity", "bound", "times")
     # A plan that lists no events: what was sampled cannot be told from the words of a crossing.
-    whole = [crossing for crossing in plan["crossings"] if crossing.get("sampling", "everyone") == "everyone"]
+    whole = [crossing for crossing in plan["crossings"] if crossing.get("sampling", WHOLE) == WHOLE]
     return [{key: crossing[key] for key in keys} | {"relation": relation} for crossing in whole]
 
 
@@ -185,7 +187,7 @@ def other_releases(plan: dict[str, Any], account: dict[str, Any] | None) -> dict
     if not account.get("named", True):
         why = "these data came without a name, and what the ledger counts against their records is not told"
         return {"summary": f"Does not apply: {why}.", "runs": [], "named": False}
-    runs = [{key: run[key] for key in RUN_KEYS if run.get(key) is not None} for run in account.get("runs", ())]
+    runs = [_run(run) for run in account.get("runs", ())]
     total = account["epsilon_total"]
     delta = account["delta"]
     together = (
@@ -207,10 +209,15 @@ def other_releases(plan: dict[str, Any], account: dict[str, Any] | None) -> dict
     }
 
 
+def _run(run: dict[str, Any]) -> dict[str, Any]:
+    told = {key: run[key] for key in RUN_KEYS if run.get(key) is not None}
+    return told | {"status": STATUS.get(told["status"], told["status"])} if "status" in told else told
+
+
 def randomness(plan: dict[str, Any], noise: dict[str, Any]) -> dict[str, Any]:
     """Point 8."""
-    samplings = sorted({str(crossing.get("sampling", "everyone")) for crossing in plan["crossings"]})
-    used = "; ".join("every record takes part" if name == "everyone" else name for name in samplings)
+    samplings = sorted({str(crossing.get("sampling", WHOLE)) for crossing in plan["crossings"]})
+    used = "; ".join(f"{WHOLE}: every record takes part" if name == WHOLE else name for name in samplings)
     return {
         "summary": f"Noise from {noise['source']}; sampler: {noise['sampler']}.",
         "source": noise["source"],
@@ -241,7 +248,11 @@ def audit(found: dict[str, Any] | None, noise: dict[str, Any]) -> dict[str, Any]
     if found is None:
         return {"summary": "Does not apply: no audit was run for this release; the guarantee rests on the accounting."}
     where = f" {_where(found['audited_on'], noise)}" if "audited_on" in found else ""
-    return found | {"summary": f"Audited{where}. The results are listed here."}
+    count = len(found.get("checks", ()))
+    results = f": {show(count)} checks, each listed with what it saw" if count else ""
+    passed = found.get("verdict") == "pass"
+    verdict = f"Nothing was found that refutes the guarantee{results}" if passed else "It did not pass"
+    return found | {"summary": f"Audited{where}. {verdict}."}
 
 
 def _where(device: object, noise: dict[str, Any]) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 from sfumato.release.statement.numbers import epsilon, one_in, percent, show, up
 
+MU = "Gaussian differential privacy: telling two adjacent data sets apart is as hard as telling N(0, 1) from N(mu, 1)"
+
 
 def advantage(guarantee: dict[str, Any], curve: Sequence[Sequence[float]] = ()) -> float:
     """How far above guessing any membership attack can get, between 0 and 1.

@@ -46,7 +46,7 @@ def test_noise_of_another_scale_is_seen(scale):
 
 def test_noise_of_another_law_is_seen():
     uniform = released(lambda _: RANDOM.uniform(-(3**0.5), 3**0.5, 200))
-    assert "noise law" in failed(noise_checks.calibration(uniform, RANDOM))
+    assert "noise distribution" in failed(noise_checks.calibration(uniform, RANDOM))
 
 
 def test_noise_off_the_grid_is_seen():

@@ -71,7 +71,7 @@ def test_teachers_share_moments_only_where_they_visit_the_device():
 
 def test_a_shared_sample_shows_in_no_crossing_alone():
     found = gallery.findings_of(by_id("B47"), True, 0)
-    assert {f.check for f in found if not f.ok} == {"inclusion across crossings"}
+    assert {f.check for f in found if not f.ok} == {"inclusion across noisy queries"}
 
 
 def test_what_a_method_logs_is_heard_and_shown_to_nobody(capsys):

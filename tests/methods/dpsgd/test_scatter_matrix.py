@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from sfumato import Relation
-from sfumato.methods.dpsgd.scatter_matrix import STATISTICS, Scatter, matrix_of, shortened, statistics
+from sfumato.engine.triangle import matrix_of
+from sfumato.methods.dpsgd.scatter_matrix import STATISTICS, Scatter, shortened, statistics
 
 TROUBLE = {
     "random": lambda: torch.rand(1, 1, 3, 3),

@@ -91,7 +91,7 @@ def test_its_images_show_the_stripes_when_there_is_little_noise(optimiser):
     size = {"each": 1, "rounds": 12, "outer": 5, "batches": 2, "inner": 5, "batch": 60, "width": 8, "depth": 1}
     method = PrivateSet(**size, learning_rate=0.1, optimiser=optimiser)
     plan = method.plan(SPEC, Budget(2.0))
-    assert plan.warnings and "without amplification" in plan.warnings[-1]
+    assert plan.warnings and "without amplification" in plan.warnings[0] and "distinct images" in plan.warnings[-1]
     quiet = replace(plan.crossings["gradient"], mechanism=Gaussian(1e-4))
     points, *_ = learn(method, load(striped()), plan=replace(plan, crossings={"gradient": quiet}))
     columns = points.images.detach()[:, 0, 0].mean(1).numpy()

@@ -30,7 +30,14 @@ def test_a_hostile_name_stays_in_its_quotes() -> None:
 @pytest.mark.parametrize(("format", "there"), [("png", "images/<class>/<number>.png"), ("parquet", "data.parquet ")])
 def test_sections(format: str, there: str) -> None:
     card = make_card(fake_statement() | {"measurement": None}, fake_images(), format)
-    for title in ("What this is", "The guarantee", "Layout", "How to load", "Limits", "What it must not be used for"):
+    for title in (
+        "What this is",
+        "The guarantee",
+        "Layout",
+        "How to load",
+        "Limitations",
+        "What it must not be used for",
+    ):
         assert f"\n## {title}\n" in card
     assert there in card and "Release.load" in card and "at most about 55 %" in card
     assert "measurement.safetensors" not in card

@@ -99,7 +99,7 @@ def test_no_local_path_leaves(tmp_path: Path, format: str) -> None:
 
 def test_an_existing_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("keep")
-    with pytest.raises(InputError, match="not empty; choose another --out"):
+    with pytest.raises(InputError, match="not empty; choose another `out`"):
         fake_release().save(tmp_path)
     with pytest.raises(InputError, match="not a folder"):
         ensure_free(tmp_path / "mine.txt")

@@ -42,7 +42,7 @@ PLAN: dict[str, Any] = {
             "sensitivity": 1.0,
             "multiplier": 3.7306,
             "bound": 1.0,
-            "sampling": "everyone",
+            "sampling": "no subsampling",
             "times": 1,
         }
     ],

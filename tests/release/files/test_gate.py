@@ -194,7 +194,8 @@ def test_check_lists_what_is_outside(gate: Gate) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_configuration_of_every_generator_is_on_the_list(kind: str) -> None:
-    known = {"each": 2} if kind == "fixed" else {}
+    inner = kind_of("conv")(shape=(1, 8, 8), classes=("a", "b"))
+    known = {"fixed": {"each": 2}, "labelled": {"generators": [inner]}}.get(kind, {})
     config = kind_of(kind)(shape=(1, 8, 8), classes=("a", "b"), **known).config()
     written = json_text({"format": "sfumato-generator/1", "generator": config}).encode()
     assert problem("generator/config.json", written) is None

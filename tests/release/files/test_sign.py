@@ -102,7 +102,7 @@ def test_no_byte_of_the_file_is_free(key: Path) -> None:
 
 @pytest.mark.parametrize("signer", ["", "  ", "two\nlines", "x" * 201, "\x1b[31mred"])
 def test_a_signer_is_one_short_line(key: Path, tmp_path: Path, signer: str) -> None:
-    with pytest.raises(InputError, match="--signer as one line"):
+    with pytest.raises(InputError, match="`signer` as one line"):
         fake_release().save(tmp_path / "release", key=key, signer=signer)
     assert not (tmp_path / "release").exists()
 

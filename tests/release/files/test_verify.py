@@ -180,7 +180,10 @@ def test_a_plan_that_spends_less_than_was_asked_is_planned_again() -> None:
 @pytest.mark.parametrize("verb", OPTIONS)
 def test_the_options_of_a_command_are_those_of_the_command_line(verb: str) -> None:
     params = {parameter.name for parameter in typer.main.get_command(app).commands[verb].params}
-    others = {"data", "release", "json", "help", "resume", "unsound", "test", "test_split"}
+    others = {
+        *("data", "release", "json", "help", "resume", "unsound", "public_test", "public_test_split"),
+        *("config", "quiet", "verbose", "yes", "force"),
+    }
     others |= {"recipe"} if verb == "train-classifier" else set()  # not part of what it prints
     assert params - others == OPTIONS[verb]
 
@@ -204,6 +207,15 @@ def test_another_key_is_refused(signed: Path, fresh: Path, tmp_path: Path) -> No
     other = make_key(tmp_path / "other.pem")
     assert set(refused(signed, public_key=other)) == {"signature"}
     assert set(refused(fresh, public_key=other)) == {"signature"}
+
+
+def test_the_report_says_who_signed_and_cannot_say_otherwise(signed: Path, tmp_path: Path) -> None:
+    page = (signed / "report.html").read_text()
+    assert "By Ann, with the key" in page
+    shutil.copytree(signed, tmp_path / "copy")
+    (tmp_path / "copy" / "report.html").write_text(page.replace("By Ann,", "By Bob,"))
+    found = {row[0]: row[1] for row in verify(tmp_path / "copy").rows}
+    assert not found["documents"] and not found["hashes"]
 
 
 def test_a_release_saved_again_and_a_refit_are_accepted(signed: Path, tmp_path: Path) -> None:
@@ -452,7 +464,7 @@ def _plan_of(events: list[Event | Selected], delta: float = 1e-5) -> dict[str, A
                 "sensitivity": row.sensitivity,
                 "multiplier": row.sigma / row.sensitivity,
                 "bound": row.bound,
-                "sampling": "everyone" if row.rate == 1 else f"Poisson({row.rate:g})",
+                "sampling": "no subsampling" if row.rate == 1 else f"Poisson({row.rate:g})",
                 "times": row.times,
             }
             for number, row in enumerate(rows)

@@ -83,7 +83,12 @@ def test_points_that_do_not_apply_say_so() -> None:
 
 def test_events_tell_noise_and_bound() -> None:
     event = fake_statement()["mechanisms"]["events"][0]
-    assert (event["sigma"], event["sensitivity"], event["sampling"], event["times"]) == (3.7306, 1.0, "everyone", 1)
+    assert (event["sigma"], event["sensitivity"], event["sampling"], event["times"]) == (
+        3.7306,
+        1.0,
+        "no subsampling",
+        1,
+    )
     assert "projected" in event["bound_enforced"]
 
 

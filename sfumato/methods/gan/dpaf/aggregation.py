@@ -5,6 +5,7 @@
     term    SIN(f_i), projected into the ball of radius sqrt(m h w)                     Delta of the sum, add-remove
     g_i     gradient of <SIN(f_i), v> in the private layers, for a public direction v: of one record alone
 
+With records under other labels a term has the maps of both, side by side: 2 m of them, and their bound.
 Without eta a map of one grey would be 0/0. v is the slope of a loss at an aggregate that was released with its noise;
 at the true aggregate it would hold every record, and a clipped g_i would bound nothing.
 """
@@ -49,14 +50,17 @@ def bound_of(shape: tuple[int, int, int]) -> Bound:
 
 
 def aggregate(lower: Lower, by_class: bool = False, eta: float = ETA) -> BoundedSum:
-    """The sum of normalised features over records, of each class apart where asked for; its noise makes it DPAGG."""
+    """The sum of normalised features over records, of each class apart where asked for; its noise makes it DPAGG.
+
+    Where records are shown under other labels too, both kinds of features are one term of one record.
+    """
 
     def terms(images: Tensor, labels: Tensor) -> Tensor:
         # A barrier with a private count computes in float64, see `privacy/barrier.py`.
         net = lower if images.dtype == torch.float32 else copy.deepcopy(lower).to(images.dtype)
-        return normalised(net(images, labels), eta)
+        return normalised(net.shown(images, labels), eta)
 
-    return BoundedSum(terms, bound_of(lower.shape), lower.shape, by_class)
+    return BoundedSum(terms, bound_of(lower.summed), lower.summed, by_class)
 
 
 def along(eta: float = ETA) -> Loss:
@@ -65,6 +69,7 @@ def along(eta: float = ETA) -> Loss:
     def loss(lower: Lower, images: Tensor, labels: Tensor, direction: Tensor) -> Tensor:
         v = direction.to(images.device).float()
         v = v[labels] if len(v) > 1 else v
-        return (normalised(lower(images, labels).float(), eta) * v).flatten(1).sum(1)
+        seen = lower.shown if v.shape[1] > lower.shape[0] else lower  # fakes are not shown under other labels
+        return (normalised(seen(images, labels).float(), eta) * v).flatten(1).sum(1)
 
     return loss

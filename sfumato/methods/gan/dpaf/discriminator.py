@@ -46,9 +46,13 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 
 class Lower(nn.Module):
-    """(images, labels) -> (B, m, h, w): the features that are aggregated; conv1 does not learn."""
+    """(images, labels) -> (B, m, h, w): the features that are aggregated; conv1 does not learn.
+
+    With `mismatch` a record is `shown` under another label too, `shift` classes on: the same for all, and public.
+    """
 
     patterns: Tensor
+    shift: Tensor
 
     def __init__(
         self,
@@ -59,11 +63,13 @@ class Lower(nn.Module):
         features: int = 256,
         activation: str = "leaky",
         embedding: bool = False,
+        mismatch: bool = False,
     ) -> None:
         super().__init__()
         sides = layout.sides((int(shape[1]), int(shape[2])))
         maps = layout.maps(int(shape[0]), width, features)
         self.classes = classes
+        self.mismatch = mismatch
         first = layout.conv1
         last = layout.conv1 + layout.conv2
         self.shape = layout.features((maps[0], *sides[0]), features)
@@ -72,6 +78,25 @@ class Lower(nn.Module):
         self.conv2 = _convolutions(inner, sides[first:last], activation)
         patterns = torch.randn(classes, classes, *sides[first]) if embedding else torch.zeros(0)
         self.register_buffer("patterns", patterns, persistent=embedding)
+        self.register_buffer("shift", torch.ones((), dtype=torch.long), persistent=mismatch)
+
+    @property
+    def summed(self) -> tuple[int, int, int]:
+        """Shape of what a record adds to a sum."""
+        m, h, w = self.shape
+        return (2 * m if self.mismatch else m, h, w)
+
+    def turn(self, t: int) -> None:
+        """Other labels for step t: each of them in turn."""
+        if self.mismatch:
+            self.shift.fill_(1 + t % (self.classes - 1))
+
+    def shown(self, images: Tensor, labels: Tensor) -> Tensor:
+        """(B, m, h, w), or with `mismatch` (B, 2 m, h, w): under their own labels, then under others."""
+        own: Tensor = self(images, labels)
+        if not self.mismatch:
+            return own
+        return torch.cat([own, self(images, (labels + self.shift) % self.classes)], 1)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         maps = self.conv1(2 * images - 1)
@@ -145,9 +170,9 @@ class Discriminator(nn.Module):
         self.together = together
         self.sin = sin
 
-    def features(self, images: Tensor, labels: Tensor) -> Tensor:
-        """(B, m, h, w): what is summed, of each image."""
-        maps: Tensor = self.lower(images, labels)
+    def features(self, images: Tensor, labels: Tensor, record: bool = False) -> Tensor:
+        """(B, m, h, w): what is summed, of each image; a `record` may be shown under another label beside its own."""
+        maps: Tensor = self.lower.shown(images, labels) if record else self.lower(images, labels)
         return normalised(maps) if self.sin else maps
 
     @property
@@ -165,9 +190,11 @@ class Discriminator(nn.Module):
         """(K, 1, 1, 1): how many of `count` images each aggregate should have; one at least, where a class is rare."""
         return like.new_tensor(self.shares).mul(count).clamp(min=1)[:, None, None, None]
 
-    def means(self, images: Tensor, labels: Tensor, there: Tensor | None = None, count: int = 0) -> Tensor:
+    def means(
+        self, images: Tensor, labels: Tensor, there: Tensor | None = None, count: int = 0, *, record: bool = False
+    ) -> Tensor:
         """(K, m, h, w): aggregates of public images over their number, or of those that are `there` over `count`."""
-        features = self.features(images, labels)
+        features = self.features(images, labels, record)
         if there is not None:
             features = features * there.to(features)[:, None, None, None]
         sums = features.new_zeros(len(self.shares), *features.shape[1:])
@@ -182,8 +209,13 @@ class Discriminator(nn.Module):
         return scores.view(rounds, count)
 
     def loss(self, real: Tensor, fake: Tensor) -> Tensor:
-        """log(1 + e^-s(A)) + log(1 + e^s(A')) of aggregates A of records and A' of fakes, summed over classes."""
-        return (F.softplus(-self.judge(real)) + F.softplus(self.judge(fake))).mean(0).sum()
+        """log(1 + e^-s(A)) + log(1 + e^s(A')) of aggregates A of records and A' of fakes, summed over classes.
+
+        Records under other labels, where there are any, are half of the fakes.
+        """
+        own, *others = real.split(self.lower.shape[0], 2)
+        lies = torch.stack([F.softplus(self.judge(side)) for side in (fake, *others)]).mean(0)
+        return (F.softplus(-self.judge(own)) + lies).mean(0).sum()
 
 
 def _known(labels: Tensor, classes: int, like: Tensor) -> Tensor:

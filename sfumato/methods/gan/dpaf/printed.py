@@ -108,7 +108,7 @@ def printed(
         raise InputError(f"Expected a set that is declared public for DPAF as printed, found '{spec.name}': {STAMP}.")
     made_of = ingredients or Ingredients()
     # What the paper does not have; in its order the generator follows conv2* anyway.
-    method = replace(method, classwise=False, smooth=0, follow=False)
+    method = replace(method, smooth=0, follow=False)
     algorithm = Algorithm1(method, spec, run, public.images, made_of)
     parts = algorithm.parts()
     equal = method.split == EQUAL
@@ -215,6 +215,7 @@ class Algorithm1:
         players = self.players
         seen = list[Labelled]()
         for i, (images, labels) in enumerate(self.batches("game")):
+            self.critic.lower.turn(i)
             seen = [*seen, (images, labels)][-self.method.mu :]
             fakes = self.fakes(labels)
             self.upper_step((images, labels), fakes, third)
@@ -231,9 +232,9 @@ class Algorithm1:
 
     def upper_step(self, records: Labelled, fakes: Labelled, noise: float) -> None:
         """Lines 7, 10 and 13: conv3* and FC* learn behind the sum with its noise."""
-        scale = noise * bound_of(self.config.features).norm / self.config.batch
+        scale = noise * bound_of(self.config.summed).norm / self.config.batch
         with torch.no_grad():
-            real, fake = (self.judged(side) for side in (records, fakes))
+            real, fake = self.judged(records, record=True), self.judged(fakes)
             if scale:
                 real, fake = (a + scale * self.drawn(a) for a in (real, fake))
         optimiser = self.players.critic_optimiser
@@ -255,27 +256,41 @@ class Algorithm1:
     def _plain_lower_step(self, records: Labelled, fakes: Labelled) -> None:
         optimiser = self.players.critic_optimiser
         optimiser.zero_grad(set_to_none=True)
-        loss = self.loss(self.judged(records), records, self.judged(fakes), fakes)
+        loss = self.loss(self.judged(records, record=True), records, self.judged(fakes), fakes)
         torch.autograd.backward(loss, inputs=[p for p in self.critic.lower.parameters() if p.requires_grad])
         optimiser.step()
 
     def slopes(self, records: Labelled, fakes: Labelled) -> tuple[Tensor, Tensor]:
         """Of the loss at the true means of both sides: each holds all records of the joint batch."""
         with torch.no_grad():
-            means = [self.judged(side) for side in (records, fakes)]
-        real, fake = (a.requires_grad_() for a in means)
+            real, fake = self.judged(records, record=True), self.judged(fakes)
+        real, fake = real.requires_grad_(), fake.requires_grad_()
         of_real, of_fake = torch.autograd.grad(self.loss(real, records, fake, fakes), (real, fake))
         return of_real, of_fake
 
-    def judged(self, side: Labelled) -> Tensor:
-        """(1, m, h, w) AGG over the number of images, or without sums (B, m, h, w)."""
-        features = self.critic.features(*side)
-        return features.mean(0, keepdim=True) if self.made_of.sums else features
+    def judged(self, side: Labelled, record: bool = False) -> Tensor:
+        """(K, m, h, w) AGG over the number of images, or without sums (B, m, h, w); of records 2 m with `mismatch`.
+
+        K is 1, or the number of classes with `classwise`, which the paper does not have.
+        """
+        images, labels = side
+        return (
+            self.critic.means(images, labels, record=record)
+            if self.made_of.sums
+            else self.critic.features(*side, record)
+        )
 
     def loss(self, real: Tensor, records: Labelled, fake: Tensor, fakes: Labelled) -> Tensor:
-        """log(1 + e^-s) of what is real and log(1 + e^s) of what is not; labels are in the features already."""
+        """log(1 + e^-s) of what is real and log(1 + e^s) of what is not; labels are in the features already.
+
+        Records under other labels, where there are any, are half of what is not.
+        """
+        if self.made_of.sums:
+            return self.critic.loss(real[None], fake[None])
         upper = self.critic.upper
-        return F.softplus(-upper(real, records[1])).mean() + F.softplus(upper(fake, fakes[1])).mean()
+        own, *others = real.split(self.critic.lower.shape[0], 1)
+        lies = [upper(fake, fakes[1]), *(upper(other, records[1]) for other in others)]
+        return F.softplus(-upper(own, records[1])).mean() + torch.stack([F.softplus(s).mean() for s in lies]).mean()
 
     def drawn(self, like: Tensor) -> Tensor:
         """Standard normal numbers; no privacy is claimed for them."""

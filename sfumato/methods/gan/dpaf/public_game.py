@@ -27,6 +27,7 @@ def public_game(step: DPAFStep, images: Labelled, run: Run) -> None:
     step.noise = 0.0
     for i in run.rounds(step.method.public_steps):
         t = -1 - i  # randomness of its own
+        step.critic.lower.turn(t)
         A = step.remember(_aggregates(step, _some(step, images, "aggregate", step.config.batch, run, t)))
         for n in step.moves(t):
             fakes = players.fakes(step.method.fakes, run, n)

@@ -17,9 +17,9 @@ from sfumato.methods.gan.dpaf.layout import Layout
 SHAPE, CLASSES = (1, 8, 8), 3
 
 
-def lower(seed=0):
+def lower(seed=0, mismatch=False):
     torch.manual_seed(seed)
-    return Lower(SHAPE, CLASSES, Layout(1, 1, 0), 4, 6)
+    return Lower(SHAPE, CLASSES, Layout(1, 1, 0), 4, 6, mismatch=mismatch)
 
 
 def records(kind, random, count=12):
@@ -45,11 +45,11 @@ def test_by_hand():
     assert torch.allclose(normalised(x, eta=4.0), (x - 4) / 3)  # variance 5
 
 
-@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.parametrize(("by_class", "mismatch"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("other", ["random", "zero", "extreme", "nan", "huge"])
-def test_no_neighbour_moves_the_sum_by_more_than_declared(other, by_class):
-    query, random = aggregate(lower(), by_class), np.random.default_rng(1)
-    assert query.bound == bound_of((6, 2, 2)) and query.bound.norm == pytest.approx(24**0.5)
+def test_no_neighbour_moves_the_sum_by_more_than_declared(other, by_class, mismatch):
+    query, random = aggregate(lower(mismatch=mismatch), by_class), np.random.default_rng(1)
+    assert query.bound == bound_of(query.shape) and query.bound.norm == pytest.approx((48 if mismatch else 24) ** 0.5)
     images, labels = records("random", random)
 
     def total(images, labels):
@@ -78,14 +78,28 @@ def test_double_precision_gives_the_same_terms():
     assert two.dtype == torch.float64 and torch.allclose(one.double(), two, atol=1e-4)
 
 
-def test_gradients_are_those_of_the_sum_and_of_conv2_alone():
-    net, (images, labels) = lower(), records("random", np.random.default_rng(0))
-    v = torch.randn(CLASSES, 6, 2, 2)
+def test_records_are_shown_under_every_other_label_in_turn():
+    net, (images, labels) = lower(mismatch=True), records("random", np.random.default_rng(0))
+    seen = []
+    for t in range(4):
+        net.turn(t)
+        with torch.no_grad():
+            own, other = net.shown(images, labels).split(6, 1)
+        assert torch.equal(own, net(images, labels))
+        under = [k for k in range(1, CLASSES) if torch.equal(other, net(images, (labels + k) % CLASSES))]
+        seen += under
+    assert seen == [1, 2, 1, 2] and lower().summed == (6, 2, 2) and net.summed == (12, 2, 2)
+
+
+@pytest.mark.parametrize("mismatch", [False, True])
+def test_gradients_are_those_of_the_sum_and_of_conv2_alone(mismatch):
+    net, (images, labels) = lower(mismatch=mismatch), records("random", np.random.default_rng(0))
+    v = torch.randn(CLASSES, *net.summed)
     query = per_example(net, along(), clip=1e6)
     with torch.no_grad():
         found = query.total(images, labels, v)
     assert found.shape == (sum(p.numel() for p in net.conv2.parameters()),)
-    loss = (normalised(net(images, labels)) * v[labels]).sum()
+    loss = (normalised(net.shown(images, labels)) * v[labels]).sum()
     slopes = torch.autograd.grad(loss, list(net.conv2.parameters()))
     assert torch.allclose(found.float(), torch.cat([s.flatten() for s in slopes]), rtol=1e-3, atol=1e-4)
 

@@ -55,7 +55,7 @@ def test_the_multiplier_is_that_of_the_reference(epsilon, epochs, wanted):
 
 def test_the_command_line_shows_it():
     line = "plan --method dpaf --records 182637 --shape 3x64x64 --classes 2 --epsilon 1 --set epochs=1 --json"
-    status, out, _ = call(*line.split())
+    status, out, _ = call(*line.split(), "--labels", "uniform")
     shown = json.loads(out)
     assert status == 0 and round(shown["multiplier"], 2) == 0.73
     assert [c["name"] for c in shown["crossings"]] == ["conv2", "aggregate"]
@@ -101,6 +101,7 @@ def test_a_part_alone_spends_its_epsilon():
         {"public_generator": True},
         {"layout": "x-C2-x", "conv1": "private"},
         {"learning_rate": 0.0},
+        {"mismatch": True, "classwise": True},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes):
@@ -115,6 +116,7 @@ def test_what_does_not_fit_the_data_is_refused_before_anything_is_spent():
         (DPAF(split="x,0.1,0.1"), SMALL),
         (DPAF(mu=50), SMALL),
         (DPAF(conv1="private", **TINY), one),
+        (DPAF(mismatch=True, **TINY), one),
     ):
         with pytest.raises(InputError, match="Expected"):
             method.plan(spec, Budget(1))
@@ -132,6 +134,8 @@ def test_what_does_not_fit_the_data_is_refused_before_anything_is_spent():
         {"activation": "wave"},
         {"conv1": "game", "split": "0.1,x,0.1", "keep": 0.2, "signs": True},
         {"layout": "x-C2-x", "bfloat16": True},
+        {"mismatch": True, "conv1": "game", "matching": 1.0, "replay": 2},
+        {"mismatch": True, "together": True, "public_steps": 2},
     ],
 )
 def test_every_way_uses_what_it_declares(more):
@@ -289,9 +293,37 @@ def test_the_latest_aggregates_are_remembered():
     assert len(step.remember(torch.zeros(shape))) == 1
 
 
-@pytest.mark.parametrize("conv1", ["private", "game"])
-def test_the_audit_passes(conv1):
-    report = audit.check(DPAF(epochs=1.0, conv1=conv1, classwise=True, **TINY))
+def test_other_labels_ask_for_the_noise_of_twice_as_many_maps():
+    plans = [DPAF(mismatch=mismatch).plan(FACES, Budget(1)) for mismatch in (False, True)]
+    alone, both = (plan.facts["sum_bound"] for plan in plans)
+    noises = [plan.facts["multiplier"] for plan in plans]
+    assert both == pytest.approx(2**0.5 * alone) and noises[0] == pytest.approx(noises[1], rel=1e-6)
+    assert plans[0].crossings["conv2"].bound == plans[1].crossings["conv2"].bound
+
+
+@pytest.mark.parametrize("sums", [True, False])
+def test_with_records_under_other_labels_the_discriminator_heeds_labels(sums):
+    # The generator stands still and has learned each class but for its label, which alone tells its images apart.
+    pixels, labels = (torch.from_numpy(part) for part in blobs(256))
+    records = pixels.float() / 255, labels.long()
+    fakes = records[0].roll(1, 0), records[1].roll(1, 0)
+    told = []
+    for mismatch in (False, True):
+        method = DPAF(**TINY | {"features": 8, "critic_learning_rate": 1e-2}, mismatch=mismatch, embedding=True)
+        left_out = "transfer, clipping, noise" + ("" if sums else ", sums, sin")
+        game = Algorithm1(method, PUBLIC, Run(device="cpu"), public_blobs().images, Ingredients.without(left_out))
+        for _ in range(60):
+            game.upper_step(records, fakes, 0.0)
+            game.lower_step(records, fakes, 0.0)
+        with torch.no_grad():
+            own, other = (game.critic.upper(game.judged((records[0], y)), y) for y in (records[1], 1 - records[1]))
+        told.append(float(own.mean() - other.mean()))
+    assert told[1] > 2 and told[1] > 4 * abs(told[0])
+
+
+@pytest.mark.parametrize("more", [{"conv1": "private"}, {"conv1": "game"}, {"mismatch": True, "classwise": False}])
+def test_the_audit_passes(more):
+    report = audit.check(DPAF(epochs=1.0, **{"classwise": True, **more}, **TINY))
     assert report.verdict == "pass", [row for row in report.rows if not row.ok]
 
 

@@ -1,0 +1,1 @@
+"""The pages: one file a subject, each a function that makes its routes."""
