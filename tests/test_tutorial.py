@@ -66,7 +66,10 @@ def test_the_story_of_the_hospital(home):
     evaluation = json.loads(Path("release-evaluation/evaluation.json").read_text())
     baseline = evaluation["sections"]["headline"]["baseline"]
     assert baseline["class"] == "pneumonia" and baseline["accuracy"] == pytest.approx(0.74, abs=0.09)
-    assert "Better than always answering 'pneumonia'" in said["evaluate release"]
+    # A run this small may learn little, and its noise is new each time: the verdict has to be right, not good.
+    margin = evaluation["sections"]["headline"]["margin"]
+    better = "Better" if margin["low"] > 0 else "Worse" if margin["high"] < 0 else "Not shown to be better"
+    assert f"verdict {better} than always answering 'pneumonia'" in said["evaluate release"]
     with zipfile.ZipFile("release.zip") as sent:
         assert any(name.endswith("privacy.json") for name in sent.namelist())
         assert not any("metadata.csv" in name and "xrays" in name for name in sent.namelist())
