@@ -47,7 +47,7 @@ def run_one(page: Any, name: str, epsilon: str, settings: str) -> None:
     """Plan, approve and wait, as a person does."""
     page.goto(page.url.split("/", 3)[0] + "//" + page.url.split("/")[2] + "/plans")
     page.get_by_role("link", name="Plan with digits").click()
-    page.get_by_role("radio", name=re.compile("dp-merf")).check()
+    page.locator("#other").select_option("dp-merf")
     page.get_by_label("Epsilon, the price").fill(epsilon)
     page.get_by_label("Synthetic images").fill("300")
     page.get_by_label("Name of the release").fill(name)

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent
 NAMED = re.compile(r'^    name: ClassVar\[str\] = "([a-z0-9-]+)"$', re.MULTILINE)
 
 # The ones to take, in this order: the method of the house, the simplest, and one for large budgets; see `good_for`.
-RECOMMENDED = ("sfumato", "dp-merf", "dpdm")
+RECOMMENDED = ("sfumato", "dp-moments", "dpdm")
 # What the methods of a folder have in common.
 FAMILIES = {
     "house": "Sfumato's own",

@@ -78,9 +78,10 @@ def plain_words(
         question = f"which of two candidates for {whose.replace('given ', '')} was used"
     else:
         question = f"whether {whose} was used"
+    often = percent(success)
     attack = (
         f"An attacker who is certain of everything else and starts undecided can be right about {question} "
-        f"at most about {percent(success)} of the time; tossing a coin gives 50 %."
+        f"{often if often.startswith('more') else f'at most about {often}'} of the time; tossing a coin gives 50 %."
     )
     return {
         "summary": attack,

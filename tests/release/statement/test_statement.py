@@ -59,6 +59,11 @@ def test_plain_words_without_mu_use_the_bound() -> None:
     assert "bound" in point["basis"]
 
 
+def test_plain_words_of_an_attacker_who_is_nearly_certain() -> None:
+    said = fake_statement(fake_plan(guarantee={"mu": None, "epsilon": 9.0}))["plain_words"]["summary"]
+    assert "more than 99 % of the time" in said and "at most" not in said
+
+
 def test_plain_words_name_the_unit_and_the_relation() -> None:
     person = fake_plan(data={"unit": "person"}, guarantee={"unit": "person"})
     assert "whether one given person was used" in fake_statement(person)["plain_words"]["summary"]
