@@ -60,7 +60,7 @@ def test_plain_words_without_mu_use_the_bound() -> None:
 
 
 def test_plain_words_of_an_attacker_who_is_nearly_certain() -> None:
-    said = fake_statement(fake_plan(guarantee={"mu": None, "epsilon": 9.0}))["plain_words"]["summary"]
+    said = fake_statement(fake_plan(guarantee={"epsilon": 40.0, "mu": 6.0}))["plain_words"]["summary"]
     assert "more than 99 % of the time" in said and "at most" not in said
 
 
