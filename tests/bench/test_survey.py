@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from sfumato.bench import survey
+from sfumato.bench.survey_numbers import PUBLISHED, ours
 from sfumato.methods.base import TIERS
 from sfumato.methods.registry import find, names
 
@@ -56,6 +57,19 @@ def test_every_approach_of_the_table_is_named_with_its_state():
     assert set(counts) == {"runs", "recipe", "half", "missing", "refused"}
     assert counts["refused"] == 2 and counts["runs"] >= 18
     assert all(row["here"] and not row["here"].startswith("none") for row in rows)
+
+
+def test_numbers_stand_beside_each_approach():
+    rows = {row["approach"].split(" (")[0]: row for row in survey.rows()}
+    assert rows["DP-MERF"]["measured"].endswith("at 10") and rows["DP-MERF"]["published"] == "81.3, DPImageBench"
+    assert rows["Triastcyn and Faltings 2018"]["measured"] == "-"
+    assert all(row["measured"] and row["published"] for row in rows.values())
+    assert not set(PUBLISHED) - set(rows)
+
+
+def test_the_numbers_of_recipes_are_theirs_alone():
+    assert ours("dpgan-alzantot-") == "10.2, one seed at 10" != ours("dpgan")
+    assert ours("no-such-recipe-") == "not measured"
 
 
 def test_the_table_is_the_one_that_is_printed():
