@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -20,7 +21,7 @@ MAGIC = b"sfumato-wire/1\n"
 ALIGN = 64  # bytes, of what a tensor begins at
 MEMO = "memo"  # of a field: what is remembered of these other fields, on each side by itself
 PLAIN = (type(None), bool, int, float, str)
-CONTAINERS: dict[type, str] = {list: "list", set: "set", dict: "dict"}
+CONTAINERS: dict[type, str] = {list: "list", set: "set", dict: "dict", OrderedDict: "dict"}
 FRESH = frozenset(vars(nn.Module()))
 
 Numbers = Callable[[PartitionHandle], int]
