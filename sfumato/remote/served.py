@@ -7,13 +7,17 @@ whoever serves has more to offer. A failure is told in words and kept here, so t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from torch import Tensor
 
+from sfumato.engine.gradients.clipping import Clip
+from sfumato.engine.gradients.per_example import ClippedGradient
 from sfumato.privacy.barrier import Behind
-from sfumato.privacy.bounds import BatchBound, Bound, IntegerBound
-from sfumato.privacy.partitions import PartitionHandle, TeacherModel
+from sfumato.privacy.batch import BatchValue
+from sfumato.privacy.bounds import BatchBound, Bound, BoundedSum, IntegerBound
+from sfumato.privacy.partitions import PartitionHandle, PartitionSum, TeacherModel
 from sfumato.remote.failures import of_private_side
 from sfumato.remote.names import Allowed
 from sfumato.remote.wire import Kept, WireError, decode, encode
@@ -21,6 +25,7 @@ from sfumato.remote.wire import Kept, WireError, decode, encode
 Verbs = Mapping[str, Callable[..., Any]]
 ANSWER = "answer"
 FAILED = "failed"
+SUMMING = ("total", "rows", "answer_shape")  # what a query does that sums its own terms
 
 
 class Served:
@@ -64,11 +69,26 @@ class Served:
         return self._held[number]
 
     def _release(self, name: str, query: Any, *public: Any) -> Tensor:
-        # A bound that only claims to equal the planned one would be asked to project what it likes.
-        if type(getattr(query, "bound", None)) not in (Bound, IntegerBound, BatchBound):
-            raise WireError("Expected a query with a bound of the engine, found another.")
+        check(query)
         return self._behind.release(name, query, *public)
 
     def _hold(self, model: TeacherModel, parts: int) -> int:
         self._held.append(self._behind.hold(model, parts))
         return len(self._held) - 1
+
+
+def check(query: Any) -> None:
+    """Refuse what only looks like a query: its class clips and sums, and its bound and clip are the engine's own.
+
+    Whoever sends one chooses its values. Were the bound an object of its choice, it could project as it likes.
+    """
+    kind = type(query)
+    own = {f.name for f in fields(kind)} if is_dataclass(kind) else set(SUMMING)
+    sums = all(callable(getattr(kind, name, None)) and name not in own for name in SUMMING)
+    clip = getattr(query, "clip", None)
+    if not (kind in (BoundedSum, PartitionSum, BatchValue) or sums):
+        raise WireError("Expected a query of the engine, found another object.")
+    if type(getattr(query, "bound", None)) not in (Bound, IntegerBound, BatchBound):
+        raise WireError("Expected a query with a bound of the engine, found another.")
+    if isinstance(query, ClippedGradient) and not (isinstance(clip, Clip) and is_dataclass(clip)):
+        raise WireError("Expected gradients clipped by the engine, found another clip.")

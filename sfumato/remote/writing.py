@@ -59,10 +59,14 @@ class Writer:
 
     def message(self, thing: Any) -> bytes:
         """All of it."""
-        tree = json.dumps(self.put(thing), separators=(",", ":")).encode()
+        tree = self.tree(thing)
         head = MAGIC + len(tree).to_bytes(8, "little")
         pad = bytes(-(len(head) + len(tree)) % ALIGN)
         return b"".join([head, tree, pad, *self._buffers])
+
+    def tree(self, thing: Any) -> bytes:
+        """All but the numbers of tensors."""
+        return json.dumps(self.put(thing), separators=(",", ":")).encode()
 
     def put(self, value: Any) -> Node:
         """One value."""

@@ -18,12 +18,15 @@ from sfumato import Budget, Run, load, synthesize
 from sfumato.api import budget_of
 from sfumato.errors import AuditFailed, InputError, Interrupted, OverBudget, RankLost
 from sfumato.flow.isolated import GET_DUMPABLE, STATED, Isolated, spawned, undumpable
+from sfumato.flow.make import make_method
 from sfumato.flow.method_process import work
+from sfumato.flow.request import Request, _synthesis
 from sfumato.methods import find
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.odometer import Odometer
 from sfumato.release.files.verify import verify
 from sfumato.run.progress import Recorder
+from tests.cli.test_cli import call
 from tests.flow.prying import Prying, marked
 from tests.made_up import arrays
 from tests.methods.test_contract import SPEC, TINY, Taped, make, planned
@@ -220,7 +223,7 @@ def test_a_killed_method_is_charged_once_and_taken_up_again(tmp_path):
     release = synthesize(method, data, budget, Run(device="cpu"), **how, resume=folder.name)
     assert release.statement["randomness"]["process"] == STATED
     assert verify(out).ok
-    (charged,) = budget_of(data, ledger=ledger)["runs"]
+    (charged,) = budget_of(data, ledger=ledger)["history"]
     assert charged["status"] == "committed"
 
 
@@ -231,3 +234,35 @@ def test_a_release_says_that_the_method_was_apart_and_verifies(tmp_path):
     assert stated["randomness"]["process"] == release.statement["randomness"]["process"] == STATED
     assert STATED in (tmp_path / "out" / "PRIVACY.md").read_text()
     assert verify(tmp_path / "out").ok
+
+
+def test_a_request_is_isolated_and_its_public_line_does_not_say_so(tmp_path):
+    asked = Request(data="digits", method="dp-merf", epsilon=1.0, isolate=True, out=str(tmp_path / "out"))
+    spec = load("digits").spec
+    assert _synthesis(asked, make_method("dp-merf"), spec).isolate
+    assert "isolate" not in asked.command()
+
+
+@pytest.mark.slow
+def test_the_command_line_isolates_and_a_config_repeats_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pixels, labels = arrays()
+    np.savez("set.npz", images=pixels, labels=labels)
+    tiny = [text for key, value in TINY["dp-merf"].items() for text in ("--set", f"{key}={value}")]
+    line = ("--method", "dp-merf", "--epsilon", "5", "--count", "6", *tiny, "--isolate", "--yes", "--force")
+    status, _, err = call("synthesize", "set.npz", *line, "--out", "one", "--json")
+    assert status == 0, err
+    assert "isolate: true" in Path("one-run.yaml").read_text()
+    another = ("--out", "two", "--ledger", "other.sqlite", "--yes", "--force", "--json")
+    status, _, err = call("synthesize", "--config", "one-run.yaml", *another)
+    assert status == 0, err
+    assert json.loads(Path("two/privacy.json").read_text())["randomness"]["process"] == STATED
+    assert verify("two").ok
+
+
+@pytest.mark.slow
+def test_a_rehearsal_that_fails_in_the_other_process_spends_nothing(tmp_path):
+    method = find("dp-mepf")(**TINY["dp-mepf"] | {"network": "vgg16"})
+    with pytest.raises(InputError):
+        synthesize(method, load(arrays()), Budget(2.0), Run(device="cpu"), isolate=True, ledger=tmp_path / "ledger")
+    assert not list(Path(os.environ["SFUMATO_RUNS"]).glob("*"))
