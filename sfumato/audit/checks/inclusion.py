@@ -30,6 +30,7 @@ Members = NDArray[np.int64]
 RECORDS = 2  # of a person
 SEEN = 30  # appearances of all units together that are expected in an event, at least
 EVENTS = 300  # in which few records are followed one by one
+FEWEST_EVENTS = 40  # where an event is a long cycle of uses
 # records that are followed, and the rate below which there are no more of them
 FEW = 300
 FEWEST = 1 / 300
@@ -143,7 +144,7 @@ def singly(plan: Plan) -> Iterator[Finding]:
         if rate == 1 or crossing.held:
             continue
         few = Listening(plan, max(1, round(1 / rate)) if rate > FEWEST else FEW)
-        drawn = [few.members(name) for _ in range(EVENTS)]
+        drawn = [few.members(name) for _ in range(max(FEWEST_EVENTS, EVENTS // crossing.cycle))]
         yield _each(name, rate, few.units, drawn)
         yield _empty(name, rate, few.units, drawn)
         yield _seeded(name, rate, plan)

@@ -151,7 +151,7 @@ def inclusion(subject: Subject, random: Random) -> list[Finding]:
     if who is None:
         return []
     epoch = max(2, min(round(1 / who.rate), WINDOW))
-    events = max(120, 6 * epoch) if who.law == "poisson" else max(4000, 40 * epoch)
+    events = max(120 // who.cycle, 24, 6 * epoch) if who.law == "poisson" else max(4000, 40 * epoch)
     uses = list(who.draw(events * who.cycle))
     drawn = cycles(uses, who.cycle)
     findings = [_average(who, drawn), _together(who, drawn)]
