@@ -40,7 +40,7 @@ from torch import Tensor
 DIGITS = 12
 ONE = 2**DIGITS  # coefficients and noise are whole multiples of its inverse
 MOST = 1024  # bands
-LONG = 64  # cycles, from which on the best power hardly changes
+LONG = 10_000  # steps, from which on the best power hardly changes
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Banded:
     @classmethod
     def best(cls, bands: int, steps: int) -> Banded:
         """With the power at which the sums of all answers so far have the least noise for what is charged."""
-        return _best(bands, min(steps, LONG * bands))
+        return _best(bands, min(steps, LONG))
 
     @cached_property
     def coefficients(self) -> tuple[int, ...]:

@@ -89,8 +89,11 @@ class Odometer:
             )
         self._used = {name: int(count) for name, count in state["used"].items()}
         self._answers = set(state["answers"])
-        cycles = state.get("cycles", {})  # those of older versions have none
-        cycles_of(self).update({name: Cycle.from_state(found) for name, found in cycles.items()})
+        cycles = {name: Cycle.from_state(found) for name, found in state.get("cycles", {}).items()}
+        lost = [name for name, c in self.plan.crossings.items() if c.cycle > 1 and self._used[name] > 0]
+        if not set(lost) <= set(cycles):
+            raise OverBudget(f"Expected a checkpoint with the classes and noises of {lost}, found none; start anew.")
+        cycles_of(self).update(cycles)
 
 
 @lru_cache(maxsize=1024)  # audits count the same uses many times

@@ -15,6 +15,7 @@ from sfumato.engine.dpsgd import DPSGD, GRADIENT, DPSGDConfig
 from sfumato.engine.gradients.per_example import bound_for, per_example
 from sfumato.errors import Interrupted
 from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.cycle import Cycle
 from sfumato.privacy.noise import Noise
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import Plan, crossing, events_of
@@ -181,8 +182,9 @@ def test_a_run_that_forgot_its_noises_would_be_another_one():
     barrier = Barrier(data, data.spec, odometer, noise=Tape(odometer))
     query = per_example(small(), loss, 0.3, batch=12)
     answers = [barrier.release(GRADIENT, query) for _ in range(5)]
+    state = {"used": {"gradient": 4}, "answers": [], "cycles": {"gradient": Cycle(bytes(32)).state_dict()}}
     forgetful = Odometer(plan)
-    forgetful.load_state_dict({"used": {"gradient": 4}, "answers": []})
+    forgetful.load_state_dict(state)
     other = Barrier(data, data.spec, forgetful, noise=Tape(forgetful)).release(GRADIENT, query)
     assert not torch.equal(other, answers[4])
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from sfumato import Budget, Relation
+from sfumato.errors import OverBudget
 from sfumato.privacy.banded import Banded
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.bounds import Bound, BoundedSum
@@ -86,12 +88,15 @@ def test_a_checkpoint_brings_key_and_noises_back():
     assert all(torch.equal(a, b) for a, b in zip(one.past, two.past, strict=True))
 
 
-def test_a_checkpoint_of_an_older_version_has_none():
-    odometer = started(box())[1]
+def test_a_run_does_not_go_on_without_them():
+    barrier, odometer, _ = started(box())
     state = odometer.state_dict()
     del state["cycles"]
-    odometer.load_state_dict(state)
-    assert cycles_of(odometer) == {}
+    odometer.load_state_dict(state)  # nothing was used, and so nothing is lost
+    barrier.release("sum", QUERY)
+    for lost in ({"cycles": {}}, {}):
+        with pytest.raises(OverBudget, match="with the classes and noises of"):
+            Odometer(odometer.plan).load_state_dict({"used": {"sum": 1}, "answers": []} | lost)
 
 
 def test_an_odometer_does_not_show_what_is_kept():

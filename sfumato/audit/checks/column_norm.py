@@ -14,7 +14,6 @@ from sfumato.audit.recording.recording_barrier import opened
 from sfumato.audit.recording.subject import Array, Finding
 from sfumato.privacy.inside import Inside
 from sfumato.privacy.mechanisms import BandedGaussian
-from sfumato.privacy.noise import Noise
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import Plan
 
@@ -22,11 +21,11 @@ IMPULSE = 2.0**40  # in the steps of Z
 NEAR = 1e-6  # what rounding to the grid may add to a coefficient of so large an impulse
 
 
-class Impulse(Noise):
-    """Noise that is large once, and nothing afterwards."""
+class Impulse:
+    """A noise source whose noise is large once, and nothing afterwards."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
         self._height = IMPULSE
 
     def gaussian(self, shape: tuple[int, ...], spread: float, device: str | torch.device = "cpu") -> Tensor:
@@ -34,10 +33,14 @@ class Impulse(Noise):
         self._height = 0.0
         return torch.full(shape, height, dtype=torch.float64, device=device)
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
 
 def column_of(name: str, plan: Plan, query: Any, uses: int) -> Array:
     """c_0, c_1, ... as the noise of a real barrier has them: the inverse of what it adds after an impulse."""
-    blind = Inside(None, plan.data, Odometer(opened(plan)), noise=Impulse())
+    blind = Inside(None, plan.data, Odometer(opened(plan)))
+    blind.noise = Impulse(blind.noise)  # type: ignore[assignment]
     e = np.array([float(blind.release(name, query).ravel()[0]) for _ in range(uses)])
     column = np.zeros(uses)
     column[0] = 1.0
