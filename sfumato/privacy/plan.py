@@ -107,7 +107,7 @@ class Crossing:
             "multiplier": event.sigma / event.sensitivity,
             "bound": self.bound.norm,
             "sampling": f"{self.sampler}{' of parts' if self.held and self.sampler.rate < 1 else ''}",
-            "times": self.times,
+            "times": event.times,  # cycles, where classes take turns
         }
 
 

@@ -83,7 +83,7 @@ class CyclicPoisson:
         return Poisson(self.rate).draw(units, noise)
 
     def __str__(self) -> str:
-        return f"Poisson({self.rate:g}) of one class of {self.cycle} in turn"
+        return f"Poisson({self.rate:g}) in each cycle of {self.cycle} classes in turn"
 
 
 Sampler = FullBatch | Poisson | CyclicPoisson

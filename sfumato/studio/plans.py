@@ -69,14 +69,8 @@ def _too_dear(facts: dict[str, Any], account: dict[str, Any] | None) -> list[dic
 
 def shares(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """The part of each crossing in the whole signal, for a picture: uses times (sampling rate / noise multiplier)^2."""
-    uses = {
-        c["name"]: (event["times"], event.get("rate", 1.0))
-        for c, event in zip(facts["crossings"], facts["events"], strict=False)
-    }
-    signal = {}
-    for c in facts["crossings"]:
-        times, rate = uses.get(c["name"], (c["times"], 1.0))
-        signal[c["name"]] = times * (rate / c["multiplier"]) ** 2
+    rates = {c["name"]: event.get("rate", 1.0) for c, event in zip(facts["crossings"], facts["events"], strict=False)}
+    signal = {c["name"]: c["times"] * (rates.get(c["name"], 1.0) / c["multiplier"]) ** 2 for c in facts["crossings"]}
     whole = sum(signal.values()) or 1.0
     return [{"name": name, "share": value / whole} for name, value in signal.items()]
 

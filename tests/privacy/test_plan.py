@@ -121,7 +121,7 @@ def test_correlated_noise_is_charged_once_a_cycle_with_the_norm_of_a_column():
     once = turns().event(Relation.ADD_REMOVE, 1)
     assert (once.times, once.sensitivity) == (1, pytest.approx(event.sensitivity / norm))
     assert turns().event(Relation.ADD_REMOVE, 0).times == 0
-    assert turns().to_json(Relation.ADD_REMOVE)["times"] == 10
+    assert turns().to_json(Relation.ADD_REMOVE)["times"] == 3
 
 
 def test_a_unit_known_by_content_changes_its_class_when_it_is_replaced():

@@ -91,7 +91,7 @@ def test_classes_take_turns_and_each_of_them_tosses_coins():
     noise = Noise()
     sizes = [len(sampler.draw(10_000, noise)) for _ in range(20)]
     assert abs(np.mean(sizes) - 2500) < 7 * np.sqrt(10_000 * 0.25 * 0.75 / 20)
-    assert str(sampler) == "Poisson(0.25) of one class of 4 in turn"
+    assert str(sampler) == "Poisson(0.25) in each cycle of 4 classes in turn"
 
 
 @pytest.mark.parametrize(("rate", "cycle"), [(0.0, 4), (1.0, 4), (0.5, 1)])
