@@ -19,6 +19,7 @@ import numpy as np
 
 from sfumato.accounting.budget import Budget, Relation
 from sfumato.audit.checks.bit_equality import bit_equal, difference, kinds, same_gradient
+from sfumato.audit.checks.column_norm import columns
 from sfumato.audit.checks.forbidden_imports import forbidden_imports
 from sfumato.audit.checks.forced_paths import device_noise, paths
 from sfumato.audit.checks.inclusion import across, singly
@@ -135,6 +136,7 @@ class RecordedRuns:
             rows += _tried("forced paths", lambda: paths(self, _sums))
             rows += _tried("longer look", lambda: _longer(self)) if level >= 1 else []
         rows += [*device_noise(self.plan, self.random), *singly(self.plan), *across(self.plan)]
+        rows += columns(self.plan)
         return rows + _each(self.plan, self.seen, self.seed)
 
 
@@ -251,7 +253,7 @@ def _sums(plan: Plan, seen: Seen, again: Seen, kind: str, relation: Relation) ->
                 said = f"release {number + 1}, in which the {kind} unit takes no part, moved by {moved:.4g}"
                 return Finding("sums along a run", 0, False, f"{one.name}: {said}")
             continue
-        furthest = max(furthest, moved / crossing.event(relation).sensitivity)
+        furthest = max(furthest, moved / crossing.event(relation, 1).sensitivity)
         if not furthest <= 1 + 1e-9:
             said = f"one unit {kind} moved the sum of release {number + 1} by {moved:.4g}"
             declared = f"{said}, {furthest:.4g} times what is declared under {relation}"

@@ -4,6 +4,9 @@ S      a Poisson sample of the records, each with probability q = batch / record
 G      sum over S of clip(gradient of the loss of record i) + N(0, (z C)^2)            the crossing "gradient"
 step   of an ordinary optimiser on G / batch: the divisor is public
 
+With `bands` b above 1 the noise of a step takes back a part of that of the last b - 1 (`privacy.banded`): records have
+one of b classes, step t draws from class t modulo b, each record of it with probability b batch / records.
+
 A method's loop is
 
     for _ in sgd.steps():
@@ -24,8 +27,10 @@ from torch.optim import Optimizer
 from sfumato.engine.ema import EMA
 from sfumato.engine.gradients.clipping import Clip
 from sfumato.engine.gradients.per_example import ClippedGradient, Draw, Loss, assign, bound_for, per_example
+from sfumato.privacy.banded import Banded
+from sfumato.privacy.mechanisms import BandedGaussian
 from sfumato.privacy.plan import Crossing, crossing
-from sfumato.privacy.samplers import FullBatch, Poisson
+from sfumato.privacy.samplers import CyclicPoisson, FullBatch, Poisson
 
 if TYPE_CHECKING:
     from sfumato.run.run import Run
@@ -41,17 +46,34 @@ class DPSGDConfig:
     steps: int
     batch: int  # expected
     clip: Clip | float = 1.0
+    bands: int = 1  # of the noise; 1: that of each step by itself
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch < 1:
             raise ValueError(f"Expected steps and batch of at least 1, found {self.steps} and {self.batch}.")
 
+    @property
+    def matrix(self) -> Banded:
+        """C, of the noise."""
+        return Banded.best(self.bands, self.steps)
+
+    @property
+    def column_norm(self) -> float:
+        """What a record's gradient is stretched by before it is charged for."""
+        return self.matrix.column_norm(self.steps)
+
+    @property
+    def noise_of_sums(self) -> float:
+        """Of the sums of all gradients so far, which the weights follow: the noise, over that of independent steps."""
+        return self.matrix.prefix_error(self.steps) if self.bands > 1 else 1.0
+
     def crossing(self, spec: DataSpec, multiplier: float) -> Crossing:
         """The crossing of all steps; `multiplier` is sigma over the clipping norm."""
-        rate = self.batch / spec.records
-        return crossing(
-            bound_for(self.clip, self.batch), multiplier, Poisson(rate) if rate < 1 else FullBatch(), self.steps
-        )
+        bound = bound_for(self.clip, self.batch)
+        rate = self.bands * self.batch / spec.records
+        if self.bands > 1:
+            return Crossing(bound, BandedGaussian(multiplier, self.matrix), CyclicPoisson(rate, self.bands), self.steps)
+        return crossing(bound, multiplier, Poisson(rate) if rate < 1 else FullBatch(), self.steps)
 
     def query(
         self,

@@ -52,7 +52,7 @@ class _Seen(BaseException):
 class _Everybody(Lot):
     """Of so few records a sampler would draw none; here all of them take part, and nobody accounts for it."""
 
-    def units(self, crossing: Crossing, name: str, use: int, count: int, noise: Any) -> Units:
+    def units(self, crossing: Crossing, name: str, use: int, count: int, noise: Any, due: Units | None = None) -> Units:
         """All."""
         return np.arange(count)
 
@@ -120,7 +120,7 @@ class Stage:
                 return self._real.release(name, query, *public)
         self._time_map(getattr(query, "sees", None))
         wide = name in self._quick
-        read = self.odometer.plan.crossings[name].sampler.rate * self.spec.records
+        read = self.odometer.plan.crossings[name].share * self.spec.records
         with self.watch.behind(read / (self._wider if wide else self._rows)):
             answer = (self._wide if wide else self._real).release(name, query, *public)
         if self.watch.last < MOMENT:

@@ -175,7 +175,9 @@ def noise_facts(plan: Plan, barrier: Barrier) -> dict[str, str]:
         "discrete-gaussian": "exact discrete Gaussian on whole numbers",
         "discrete-laplace": "exact discrete Laplace distribution on whole numbers",
     }
-    return {"source": noise.source, "sampler": "; ".join(samplers[kind] for kind in sorted(kinds))}
+    drawn = [samplers[kind] for kind in sorted(kinds)]
+    drawn += [f"correlated over {c.cycle} uses" for c in plan.crossings.values() if c.cycle > 1]
+    return {"source": noise.source, "sampler": "; ".join(drawn)}
 
 
 def tuning_of(method: Learner, plan: Plan) -> str:

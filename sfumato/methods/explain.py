@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sfumato.accounting import accountant
 from sfumato.accounting.claims import LABEL
 from sfumato.accounting.events import Event
 from sfumato.privacy.bounds import AnyBound, BatchBound, Bound
+from sfumato.privacy.mechanisms import BandedGaussian
 from sfumato.privacy.plan import Crossing, Plan
+from sfumato.privacy.samplers import CyclicPoisson
 
 NOISES = {
     "gaussian": "Gaussian noise of standard deviation",
@@ -70,7 +72,7 @@ def cost(event: Event, delta: float) -> float:
 def _crossing(name: str, crossing: Crossing, plan: Plan) -> Section:
     budget = plan.budget
     event = crossing.event(budget.relation)
-    once = at_most(cost(replace(event, times=event.times // crossing.times), budget.delta))
+    once = at_most(cost(crossing.event(budget.relation, 1), budget.delta))
     every = at_most(cost(event, budget.delta))
     times = "once" if crossing.times == 1 else f"{crossing.times:,} times"
     alone = "" if crossing.times == 1 else f"one use alone costs epsilon {once}, and "
@@ -111,6 +113,13 @@ def _sensitivity(crossing: Crossing, event: Event, unit: str) -> str:
         + ("appears or is blanked out" if event.relation == "add-remove" else "is replaced by another"),
     }[crossing.held]
     norm = "L1" if event.mechanism == "discrete-laplace" else "L2"
+    if isinstance(crossing.mechanism, BandedGaussian):
+        stretch = crossing.mechanism.column_norm(crossing.times)
+        return (
+            f"Sensitivity: one {unit} moves the sum by at most {event.sensitivity / stretch:.4g} ({norm} norm), since "
+            f"{why}; and later answers with it, whose noise takes back a part of this one's: {stretch:.4g} times that "
+            "in all, the largest column norm of the factor of the noise."
+        )
     return f"Sensitivity: one {unit} moves the sum by at most {event.sensitivity:.4g} ({norm} norm), since {why}."
 
 
@@ -118,6 +127,12 @@ def _sampling(crossing: Crossing, unit: str) -> str:
     if crossing.sampler.rate == 1:
         return "Sampling: none. Everyone takes part in every use, and no chance is claimed."
     who = "part" if crossing.held else unit
+    if isinstance(crossing.sampler, CyclicPoisson):
+        return (
+            f"Sampling: each {unit} has one of {crossing.sampler.cycle} classes for good, by a secret hash. Classes "
+            f"take turns, and each {unit} of the one whose turn it is takes part with probability "
+            f"{crossing.sampler.rate:.4g}, by a secret coin; the accountant charges for one coin a cycle."
+        )
     return (
         f"Sampling: each {who} takes part with probability {crossing.sampler.rate:.4g}, by a secret coin that is "
         "tossed anew for each use; the accountant charges for that and no more."

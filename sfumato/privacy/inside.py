@@ -15,13 +15,24 @@ from sfumato.data.private import PrivateImages, Records, records
 from sfumato.errors import OverBudget
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import Bound, BoundedSum, Summed
+from sfumato.privacy.cycle import Cycle, cycles_of
+from sfumato.privacy.mechanisms import BandedGaussian
 from sfumato.privacy.noise import Noise
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.pages import BLANK, Pages
-from sfumato.privacy.partitions import PartitionHandle, Partitions, PartitionSum, TeacherModel, hide, inside
+from sfumato.privacy.partitions import (
+    PartitionHandle,
+    Partitions,
+    PartitionSum,
+    TeacherModel,
+    hide,
+    identities,
+    inside,
+    part_of,
+)
 from sfumato.privacy.plan import Crossing
 from sfumato.privacy.ranks import Alone, Ranks
-from sfumato.privacy.samplers import FullBatch
+from sfumato.privacy.samplers import CyclicPoisson, FullBatch
 from sfumato.remembered import attach
 from sfumato.types import DataSpec, Unit
 
@@ -37,9 +48,13 @@ Tick = Callable[[str, float | None], None]  # told the crossing and the fraction
 class Lot:
     """Who takes part in a use of a crossing, and at which places: a fresh secret draw each time."""
 
-    def units(self, crossing: Crossing, name: str, use: int, count: int, noise: Noise) -> Units:
-        """Which of `count` units, or of so many parts, take part."""
-        return crossing.sampler.draw(count, noise)
+    def units(
+        self, crossing: Crossing, name: str, use: int, count: int, noise: Noise, due: Units | None = None
+    ) -> Units:
+        """Which of `count` units, or of so many parts, take part; of those that are `due`, where classes take turns."""
+        if due is None:
+            return crossing.sampler.draw(count, noise)
+        return due[crossing.sampler.draw(len(due), noise)]
 
     def placed(self, pages: Pages, units: Units, ordered: bool, noise: Noise) -> Units:
         """(pages, rows): the units at their places; where number and order are public, one after the other."""
@@ -70,6 +85,7 @@ class Inside:
         self.noise = noise or Noise(fast=device.startswith("cuda"))
         self.ranks = ranks or Alone()
         self.sums = Sums(None if data is None else records(data), spec, device, microbatch, tick)
+        self._classes: dict[str, NDArray[np.int64]] = {}  # of units, where those take turns
         self._released = dict(odometer.used)  # counted here too: what a method does to the odometer shows
 
     def release(self, name: str, query: Query, *public: Any) -> Tensor:
@@ -83,7 +99,7 @@ class Inside:
             # Terms that were projected one by one lie on the grid already. The noise lies on it, so others must too.
             total = torch.round(total / crossing.bound.grid) * crossing.bound.grid
         self._heard(name, total)
-        answer = self.ranks.same(crossing.mechanism(total, crossing.bound, self.noise))
+        answer = self.ranks.same(self.noisy(name, crossing, total))
         self.odometer.answered(name, answer)
         return answer
 
@@ -111,16 +127,49 @@ class Inside:
         """The exact answer, over a fresh sample."""
         if isinstance(query, PartitionSum):
             return self._of_parts(name, crossing, query, public)
-        units = self._lot.units(crossing, name, self.odometer.used[name], self.sums.units, self.noise)
+        units = self.taking_part(name, crossing)
         if isinstance(query, BatchValue):  # cannot be dealt out: one block, and ranks without it add nothing
             return self.sums.value(name, query, units if self.ranks.owns(0) else units[:0], public)
         ordered = isinstance(crossing.sampler, FullBatch) and self.spec.count_public
         placed = self._lot.placed(self._pages(crossing, ordered), units, ordered, self.noise)
         return self.sums.total(name, query, self.ranks.share(placed), len(units), public, paced=ordered)
 
+    def noisy(self, name: str, crossing: Crossing, total: Tensor) -> Tensor:
+        """With the noise of the next use."""
+        if isinstance(crossing.mechanism, BandedGaussian):
+            return crossing.mechanism(total, crossing.bound, self.noise, self._cycle(name))
+        return crossing.mechanism(total, crossing.bound, self.noise)
+
+    def taking_part(self, name: str, crossing: Crossing) -> Units:
+        """Those who take part in the use that was just charged."""
+        use = self.odometer.used[name]
+        if not isinstance(crossing.sampler, CyclicPoisson):
+            return self._lot.units(crossing, name, use, self.sums.units, self.noise)
+        due = np.flatnonzero(self.classes(name, crossing.sampler) == crossing.sampler.turn(use))
+        return self._lot.units(crossing, name, use, self.sums.units, self.noise, due)
+
+    def _cycle(self, name: str) -> Cycle:
+        """With a key that is drawn once, and kept for as long as the counts are."""
+        cycles = cycles_of(self.odometer)
+        if name not in cycles:
+            cycles[name] = Cycle(self._key())
+        return cycles[name]
+
+    def classes(self, name: str, sampler: CyclicPoisson) -> NDArray[np.int64]:
+        """The class of each unit: by a secret hash of its identity, whatever the others are."""
+        if name not in self._classes:
+            data = self.sums.data
+            known = () if data is None else identities(data, self.spec, self.odometer.plan.budget.relation)
+            self._classes[name] = part_of(known, sampler.cycle, self._cycle(name).key)
+        return self._classes[name]
+
+    def _key(self) -> bytes:
+        """Secret, and the same on every rank."""
+        return bytes(self.ranks.same(torch.frombuffer(bytearray(self.noise.take(32)), dtype=torch.uint8)).tolist())
+
     def _pages(self, crossing: Crossing, ordered: bool) -> Pages:
         """From public facts: the expected number of units, and how many may be held at once."""
-        expected = crossing.sampler.rate * self.spec.records
+        expected = crossing.share * self.spec.records
         most = min(self.sums.microbatch, PEOPLE) if self.spec.unit is Unit.PERSON else self.sums.microbatch
         if ordered:
             return Pages.holding(self.spec.records, most, self.ranks.size)
@@ -140,12 +189,9 @@ class Inside:
 
     def hold(self, model: TeacherModel, parts: int) -> PartitionHandle:
         """Split the data into `parts` by a secret hash, each with a private state made by a public model."""
-        key = self.ranks.same(torch.frombuffer(bytearray(self.noise.take(32)), dtype=torch.uint8))
         relation = self.odometer.plan.budget.relation
         sums = self.sums
-        made = Partitions(
-            model, parts, sums.data, self.spec, relation, bytes(key.tolist()), sums.device, self.ranks.owns
-        )
+        made = Partitions(model, parts, sums.data, self.spec, relation, self._key(), sums.device, self.ranks.owns)
         return hide(made)
 
     def train(self, held: PartitionHandle, *public: Any) -> None:

@@ -10,7 +10,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from sfumato.privacy.banded import ONE, Banded
 from sfumato.privacy.bounds import AnyBound
+from sfumato.privacy.cycle import Cycle
 from sfumato.privacy.noise import Noise
 
 
@@ -66,7 +68,34 @@ class DiscreteLaplace:
         return value + torch.from_numpy(drawn).to(value.device, torch.float64)
 
 
-Mechanism = Gaussian | DiscreteGaussian | DiscreteLaplace
+@dataclass(frozen=True)
+class BandedGaussian:
+    """Gaussian noise of which each use takes back a part of the last ones; `multiplier` is that of Z (see `banded`)."""
+
+    multiplier: float
+    matrix: Banded
+    kind: ClassVar[Literal["gaussian"]] = "gaussian"
+
+    def std(self, bound: AnyBound) -> float:
+        """Absolute standard deviation of Z."""
+        return self.multiplier * bound.norm
+
+    def column_norm(self, uses: int) -> float:
+        """What a unit's term is stretched by in C x, of so many uses."""
+        return self.matrix.column_norm(uses)
+
+    def __call__(self, value: Tensor, bound: AnyBound, noise: Noise, cycle: Cycle | None = None) -> Tensor:
+        """The value with the noise of the next use; without a cycle, of a first one."""
+        spread = self.std(bound) / bound.grid * ONE
+        z = noise.gaussian(tuple(value.shape), spread, value.device).to(torch.int64)
+        past = [] if cycle is None else [e.to(value.device) for e in cycle.past]
+        e = self.matrix.noise(z, past)
+        if cycle is not None:
+            cycle.remember(e, self.matrix.bands - 1)
+        return value + e.to(torch.float64) * bound.grid
+
+
+Mechanism = Gaussian | DiscreteGaussian | DiscreteLaplace | BandedGaussian
 
 
 def mechanism_for(bound: AnyBound, multiplier: float) -> Mechanism:

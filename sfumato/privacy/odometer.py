@@ -13,6 +13,7 @@ from torch import Tensor
 from sfumato.accounting import accountant
 from sfumato.accounting.events import AnyEvent
 from sfumato.errors import OverBudget
+from sfumato.privacy.cycle import Cycle, cycles_of
 from sfumato.privacy.plan import Crossing, Plan
 
 FEW = 16  # uses up to which the answers of a crossing are remembered by their hashes
@@ -76,8 +77,9 @@ class Odometer:
         return _digest(value) in self._answers
 
     def state_dict(self) -> dict[str, Any]:
-        """Counts and hashes, for a checkpoint."""
-        return {"used": dict(self._used), "answers": sorted(self._answers)}
+        """Counts and hashes, for a checkpoint; and what correlated noise goes on from."""
+        cycles = {name: cycle.state_dict() for name, cycle in cycles_of(self).items()}
+        return {"used": dict(self._used), "answers": sorted(self._answers), "cycles": cycles}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Those of a checkpoint of the same plan."""
@@ -87,6 +89,11 @@ class Odometer:
             )
         self._used = {name: int(count) for name, count in state["used"].items()}
         self._answers = set(state["answers"])
+        cycles = {name: Cycle.from_state(found) for name, found in state.get("cycles", {}).items()}
+        lost = [name for name, c in self.plan.crossings.items() if c.cycle > 1 and self._used[name] > 0]
+        if not set(lost) <= set(cycles):
+            raise OverBudget(f"Expected a checkpoint with the classes and noises of {lost}, found none; start anew.")
+        cycles_of(self).update(cycles)
 
 
 @lru_cache(maxsize=1024)  # audits count the same uses many times

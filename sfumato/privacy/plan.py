@@ -15,8 +15,8 @@ from sfumato.accounting.gaussian import mu_of
 from sfumato.accounting.selection import Runs
 from sfumato.accounting.two_parts import two_parts
 from sfumato.privacy.bounds import AnyBound, Bound
-from sfumato.privacy.mechanisms import DiscreteLaplace, Mechanism, mechanism_for
-from sfumato.privacy.samplers import FullBatch, Sampler
+from sfumato.privacy.mechanisms import BandedGaussian, DiscreteLaplace, Mechanism, mechanism_for
+from sfumato.privacy.samplers import CyclicPoisson, FullBatch, Sampler
 from sfumato.types import DataSpec
 
 MOVED = 2.0**-10  # of a bound: what a term may change by at another place; measured on a GPU, 2^-12 at most
@@ -29,7 +29,7 @@ class Crossing:
 
     `held` terms are those of parts with a private state: a unit lies in one part and may change that part's term in
     any way, so two terms stand against each other under either relation. Parts of a plan under add-remove know their
-    units by content: there a replaced unit leaves one part and joins another.
+    units by content: there a replaced unit leaves one part and joins another. So do classes of a cycle.
     """
 
     bound: AnyBound
@@ -38,12 +38,38 @@ class Crossing:
     times: int = 1
     held: bool = False
 
+    def __post_init__(self) -> None:
+        if self.cycle > 1 and (self.held or not isinstance(self.bound, Bound)):
+            raise ValueError("Expected sums of bounded terms of single units for classes that take turns.")
+        if self._bands > self.cycle:
+            raise ValueError(
+                f"Expected classes that take turns, at least as many as bands={self._bands}, "
+                f"found {self.sampler}: a unit would meet its own noise again."
+            )
+
+    @property
+    def cycle(self) -> int:
+        """Uses of which a unit may take part in one."""
+        return self.sampler.cycle if isinstance(self.sampler, CyclicPoisson) else 1
+
+    @property
+    def share(self) -> float:
+        """Of all units, those that are expected in one use."""
+        return self.sampler.rate / self.cycle
+
+    @property
+    def _bands(self) -> int:
+        return self.mechanism.matrix.bands if isinstance(self.mechanism, BandedGaussian) else 1
+
     def event(self, relation: Relation, times: int | None = None, planned: Relation | None = None) -> Event:
         """What the accountant sees under `relation`; `planned` is the relation that parts are made for."""
         change = Relation.REPLACE_ONE if self.held else relation
         # A sample that overflows its places moves one other record to another place, where it may round otherwise.
         moved = self.sampler.rate < 1 and not self.held and isinstance(self.bound, Bound) and not self.bound.slack
         room = 1 + MOVED if moved else 1.0
+        uses = self.times if times is None else times
+        if isinstance(self.mechanism, BandedGaussian):
+            room *= self.mechanism.column_norm(uses)
         event = Event(
             self.mechanism.kind,
             sigma=self.mechanism.std(self.bound),
@@ -51,11 +77,12 @@ class Crossing:
             bound=self.bound.sensitivity(Relation.ADD_REMOVE) * room,
             relation=relation,
             rate=self.sampler.rate,
-            times=self.times if times is None else times,
+            times=-(-uses // self.cycle),  # a unit takes part once in a cycle
             shifts=self.bound.shifts(change),
             held=self.held,
         )
-        moves = self.held and relation is Relation.REPLACE_ONE and planned is Relation.ADD_REMOVE
+        known = self.held or self.cycle > 1
+        moves = known and relation is Relation.REPLACE_ONE and planned is Relation.ADD_REMOVE
         return two_parts(event) if moves else event
 
     def _moved(self, change: Relation) -> float:
@@ -80,7 +107,7 @@ class Crossing:
             "multiplier": event.sigma / event.sensitivity,
             "bound": self.bound.norm,
             "sampling": f"{self.sampler}{' of parts' if self.held and self.sampler.rate < 1 else ''}",
-            "times": event.times,
+            "times": event.times,  # cycles, where classes take turns
         }
 
 

@@ -60,7 +60,33 @@ class Poisson:
         return f"Poisson({self.rate:g})"
 
 
-Sampler = FullBatch | Poisson
+@dataclass(frozen=True)
+class CyclicPoisson:
+    """Units have one of `cycle` classes for good; of the class whose turn it is each enters by a coin of its own.
+
+    In use t that is class t modulo the cycle, so that a unit takes part in uses that are a cycle or more apart.
+    """
+
+    rate: float
+    cycle: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < 1 or self.cycle < 2:
+            raise ValueError(f"Expected a rate between 0 and 1 and a cycle of at least 2, found {self}.")
+
+    def turn(self, use: int) -> int:
+        """The class of a use; uses are counted from 1."""
+        return (use - 1) % self.cycle
+
+    def draw(self, units: int, noise: Noise) -> NDArray[np.int64]:
+        """Sorted indices of those that take part, among the units of the class whose turn it is."""
+        return Poisson(self.rate).draw(units, noise)
+
+    def __str__(self) -> str:
+        return f"Poisson({self.rate:g}) in each cycle of {self.cycle} classes in turn"
+
+
+Sampler = FullBatch | Poisson | CyclicPoisson
 
 
 def expected_batch(batch: int, units: int) -> Sampler:

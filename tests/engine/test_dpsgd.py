@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 import torch
 from torch import nn
@@ -13,6 +15,8 @@ from sfumato.engine.dpsgd import DPSGD, GRADIENT, DPSGDConfig
 from sfumato.engine.gradients.per_example import bound_for, per_example
 from sfumato.errors import Interrupted
 from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.cycle import Cycle
+from sfumato.privacy.noise import Noise
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import Plan, crossing, events_of
 from sfumato.privacy.samplers import Poisson
@@ -39,9 +43,9 @@ def planned(data, config, multiplier=None):
     return Plan("test", {}, data.spec, budget, at(multiplier))
 
 
-def train(data, config, plan, run=None, **options):
+def train(data, config, plan, run=None, noise=None, **options):
     net, run = small(), run or Run(device="cpu", odometer=Odometer(plan))
-    barrier = Barrier(data, data.spec, run.odometer)
+    barrier = Barrier(data, data.spec, run.odometer, noise=noise(run.odometer) if noise else None)
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
     sgd = DPSGD(net, loss, run, config, optimiser, **options)
     for _ in sgd.steps():
@@ -113,14 +117,18 @@ def test_people_are_clipped_as_a_whole():
     assert moved.norm() <= 0.1 * 0.05 * (1 + 1e-3)  # twenty people, each at most the clip, divided by twenty
 
 
+class Stop(Silent):
+    """Asks for an end after some steps."""
+
+    run = None
+    after = 3
+
+    def advance(self, done, note=""):
+        if done == self.after and note:
+            self.run._stop.set()
+
+
 def test_it_is_resumed_where_it_stopped(tmp_path):
-    class Stop(Silent):
-        run = None
-
-        def advance(self, done, note=""):
-            if done == 3 and note:
-                self.run._stop.set()
-
     data, config = box(), DPSGDConfig(steps=6, batch=60, clip=0.3)
     plan = planned(data, config, 1e-7)
     whole = train(data, config, plan, ema_decay=0.9, pace=lambda step: 1 - step / 6)
@@ -135,3 +143,62 @@ def test_it_is_resumed_where_it_stopped(tmp_path):
         assert torch.allclose(a, b, atol=1e-6)
     for name, average in whole.ema.weights.items():
         assert torch.allclose(average, resumed.ema.weights[name], atol=1e-6)
+
+
+class Tape(Noise):
+    """Secret bytes that are a function of the count of an odometer: a run that goes on draws what it would have."""
+
+    def __init__(self, odometer):
+        super().__init__()
+        self._odometer, self._at, self._drawn = odometer, None, 0
+
+    def take(self, count):
+        now = tuple(self._odometer.used.values())
+        self._drawn = self._drawn + 1 if now == self._at else 0
+        self._at = now
+        return hashlib.shake_256(f"{now}/{self._drawn}".encode()).digest(count)
+
+
+@pytest.mark.parametrize("after", [1, 3, 5])
+def test_correlated_noise_goes_on_where_it_stopped(after, tmp_path):
+    data, config = box(), DPSGDConfig(steps=9, batch=12, clip=0.3, bands=4)
+    plan = planned(data, config, 1.0)
+    whole = train(data, config, plan, noise=Tape)
+    progress = Stop()
+    progress.after = after
+    progress.run = run = Run(device="cpu", folder=tmp_path, odometer=Odometer(plan), progress=progress)
+    with pytest.raises(Interrupted):
+        train(data, config, plan, run, noise=Tape)
+    again = Run(device="cpu", folder=tmp_path, odometer=Odometer(plan))
+    resumed = train(data, config, plan, again, noise=Tape)
+    for a, b in zip(whole.net.parameters(), resumed.net.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_run_that_forgot_its_noises_would_be_another_one():
+    data, config = box(), DPSGDConfig(steps=9, batch=12, clip=0.3, bands=4)
+    plan = planned(data, config, 1.0)
+    odometer = Odometer(plan)
+    barrier = Barrier(data, data.spec, odometer, noise=Tape(odometer))
+    query = per_example(small(), loss, 0.3, batch=12)
+    answers = [barrier.release(GRADIENT, query) for _ in range(5)]
+    state = {"used": {"gradient": 4}, "answers": [], "cycles": {"gradient": Cycle(bytes(32)).state_dict()}}
+    forgetful = Odometer(plan)
+    forgetful.load_state_dict(state)
+    other = Barrier(data, data.spec, forgetful, noise=Tape(forgetful)).release(GRADIENT, query)
+    assert not torch.equal(other, answers[4])
+
+
+def test_bands_are_classes_that_take_turns_and_one_band_is_none():
+    data = box()
+    one, four = (DPSGDConfig(steps=10, batch=5, bands=bands).crossing(data.spec, 1.0) for bands in (1, 4))
+    assert one == DPSGDConfig(steps=10, batch=5).crossing(data.spec, 1.0) and str(one.sampler) == "Poisson(0.0833333)"
+    assert (four.cycle, four.sampler.rate, four.share) == (4, 4 * 5 / 60, 5 / 60)
+    with pytest.raises(ValueError, match="Expected a rate between 0 and 1"):
+        DPSGDConfig(steps=10, batch=20, bands=4).crossing(data.spec, 1.0)
+
+
+def test_correlated_noise_leaves_less_in_the_sum_of_all_steps():
+    config = DPSGDConfig(steps=200, batch=5, bands=16)
+    assert DPSGDConfig(steps=200, batch=5).noise_of_sums == DPSGDConfig(steps=200, batch=5).column_norm == 1.0
+    assert config.noise_of_sums * config.column_norm < 0.4

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato import DPMERF, Budget, DataSpec, InputError, OverBudget, Relation, Unit
+from sfumato.accounting import accountant
 from sfumato.api import make_budget, make_method, make_plan
 from sfumato.data.labels import LabelPrior
+from sfumato.privacy.banded import Banded
+from sfumato.privacy.bounds import Bound
+from sfumato.privacy.mechanisms import BandedGaussian
 from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.plan import Crossing
+from sfumato.privacy.samplers import CyclicPoisson, FullBatch, Poisson
 
 SPEC = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
 
@@ -99,3 +106,35 @@ def test_units_must_agree_and_a_private_count_excludes_replace_one():
     hidden = DataSpec("scans", 1000, (1, 8, 8), ("a",), count_public=False)
     with pytest.raises(InputError, match="private-count"):
         make_plan(DPMERF(), hidden, Budget(1.0, relation=Relation.REPLACE_ONE))
+
+
+def turns():
+    return Crossing(Bound(1.0), BandedGaussian(2.0, Banded(4, 0.5)), CyclicPoisson(0.5, 4), times=10)
+
+
+def test_correlated_noise_is_charged_once_a_cycle_with_the_norm_of_a_column():
+    event = turns().event(Relation.ADD_REMOVE)
+    norm = (1 + 0.5**2 + 0.375**2 + 0.3125**2) ** 0.5
+    assert (event.rate, event.times, event.sigma) == (0.5, 3, 2.0)
+    assert event.sensitivity == pytest.approx(norm, rel=1e-2) and event.sensitivity > norm
+    assert turns().event(Relation.REPLACE_ONE).sensitivity == pytest.approx(2 * event.sensitivity)
+    once = turns().event(Relation.ADD_REMOVE, 1)
+    assert (once.times, once.sensitivity) == (1, pytest.approx(event.sensitivity / norm))
+    assert turns().event(Relation.ADD_REMOVE, 0).times == 0
+    assert turns().to_json(Relation.ADD_REMOVE)["times"] == 3
+
+
+def test_a_unit_known_by_content_changes_its_class_when_it_is_replaced():
+    alone = turns().event(Relation.REPLACE_ONE, planned=Relation.REPLACE_ONE)
+    moved = turns().event(Relation.REPLACE_ONE, planned=Relation.ADD_REMOVE)
+    assert moved.times == 2 * alone.times and moved.sigma == pytest.approx(alone.sigma / 2**0.5)
+    costs = [accountant.epsilon([event], 1e-5) for event in (alone, moved)]
+    assert costs[0] < costs[1]
+
+
+def test_fewer_classes_than_bands_are_refused():
+    for sampler in (CyclicPoisson(0.5, 3), Poisson(0.5), FullBatch()):
+        with pytest.raises(ValueError, match="at least as many as bands=4"):
+            replace(turns(), sampler=sampler)
+    with pytest.raises(ValueError, match="Expected sums of bounded terms"):
+        replace(turns(), held=True)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from sfumato.accounting.selection import Runs
 from sfumato.privacy.noise import Noise
-from sfumato.privacy.samplers import FullBatch, Poisson, draw_count, draw_index, expected_batch
+from sfumato.privacy.samplers import CyclicPoisson, FullBatch, Poisson, draw_count, draw_index, expected_batch
 
 
 def draws(units, rate, times):
@@ -83,3 +83,18 @@ def test_settings_are_drawn_evenly():
     noise = Noise()
     counts = np.bincount([draw_index(4, noise) for _ in range(2000)], minlength=4)
     assert stats.chisquare(counts).pvalue > 1e-5
+
+
+def test_classes_take_turns_and_each_of_them_tosses_coins():
+    sampler = CyclicPoisson(0.25, 4)
+    assert [sampler.turn(use) for use in range(1, 7)] == [0, 1, 2, 3, 0, 1]
+    noise = Noise()
+    sizes = [len(sampler.draw(10_000, noise)) for _ in range(20)]
+    assert abs(np.mean(sizes) - 2500) < 7 * np.sqrt(10_000 * 0.25 * 0.75 / 20)
+    assert str(sampler) == "Poisson(0.25) in each cycle of 4 classes in turn"
+
+
+@pytest.mark.parametrize(("rate", "cycle"), [(0.0, 4), (1.0, 4), (0.5, 1)])
+def test_turns_must_make_sense(rate, cycle):
+    with pytest.raises(ValueError, match="Expected a rate between 0 and 1 and a cycle"):
+        CyclicPoisson(rate, cycle)

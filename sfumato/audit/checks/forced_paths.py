@@ -132,7 +132,7 @@ def _agree(plan: Plan, seen: Seen, other: Seen) -> Finding:
             break  # from here on the shorter run is another one, or what is public has rounded otherwise
         if isinstance(one.query, PartitionSum) or one.exact is None or two.exact is None:
             continue
-        unit = plan.crossings[one.name].event(plan.budget.relation).sensitivity
+        unit = plan.crossings[one.name].event(plan.budget.relation, 1).sensitivity
         furthest = max(furthest, float((one.exact - two.exact).norm()) / unit)
     said = f"sums by the ways of large runs are up to {furthest:.3g} sensitivities from the usual ones"
     return Finding("paths agree", 0, furthest <= ROUNDING, said)

@@ -30,6 +30,7 @@ Members = NDArray[np.int64]
 RECORDS = 2  # of a person
 SEEN = 30  # appearances of all units together that are expected in an event, at least
 EVENTS = 300  # in which few records are followed one by one
+FEWEST_EVENTS = 40  # where an event is a long cycle of uses
 # records that are followed, and the rate below which there are no more of them
 FEW = 300
 FEWEST = 1 / 300
@@ -61,7 +62,7 @@ def _numbers(images: Tensor) -> Members:
 
 
 @dataclass(eq=False)
-class _Ear:
+class Ear:
     """A query that hears which records it is asked about, and answers nothing."""
 
     bound: AnyBound
@@ -95,22 +96,27 @@ class _Ear:
 
 
 class Listening:
-    """A real barrier around numbered records; `members(name)` is who took part in one more use of a crossing."""
+    """A real barrier around numbered records; `members(name)` is who took part in one more event of a crossing."""
 
     def __init__(self, plan: Plan, units: int) -> None:
         self._plan = opened(plan)
         self.units = units
         persons = np.repeat(np.arange(units), RECORDS)
         labels = np.zeros(len(persons), np.int64)
-        digests = np.zeros((len(persons), 32), np.uint8)
+        numbers = np.ascontiguousarray(np.arange(len(persons), dtype="<u4"))
+        digests = np.pad(numbers.view(np.uint8).reshape(-1, 4), ((0, 0), (0, 28)))
         if plan.data.unit is Unit.PERSON:
             inside = Records(_Numbered(), labels, persons, digests)
         else:
             inside = Records(_Numbered(RECORDS), labels[:units], None, digests[:units])
         self._barrier = Barrier(PrivateImages(plan.data, inside), plan.data, Odometer(self._plan), microbatch=1 << 20)
-        self._ears = {name: _Ear(crossing.bound) for name, crossing in plan.crossings.items()}
+        self._ears = {name: Ear(crossing.bound) for name, crossing in plan.crossings.items()}
 
     def members(self, name: str) -> Members:
+        """Of one release; where classes take turns, of a whole cycle of them."""
+        return np.concatenate([self.of_use(name) for _ in range(self._plan.crossings[name].cycle)])
+
+    def of_use(self, name: str) -> Members:
         """Of one release."""
         ear = self._ears[name]
         ear.heard.clear()
@@ -127,7 +133,8 @@ def inclusion_of(name: str, plan: Plan) -> Inclusion:
     """Who takes part in the uses of one crossing."""
     rate = plan.crossings[name].sampler.rate
     listening = Listening(plan, max(200, int(np.ceil(SEEN / rate))))
-    return Inclusion(lambda events: [listening.members(name) for _ in range(events)], listening.units, rate)
+    cycle = plan.crossings[name].cycle
+    return Inclusion(lambda uses: [listening.of_use(name) for _ in range(uses)], listening.units, rate, cycle=cycle)
 
 
 def singly(plan: Plan) -> Iterator[Finding]:
@@ -137,7 +144,7 @@ def singly(plan: Plan) -> Iterator[Finding]:
         if rate == 1 or crossing.held:
             continue
         few = Listening(plan, max(1, round(1 / rate)) if rate > FEWEST else FEW)
-        drawn = [few.members(name) for _ in range(EVENTS)]
+        drawn = [few.members(name) for _ in range(max(FEWEST_EVENTS, EVENTS // crossing.cycle))]
         yield _each(name, rate, few.units, drawn)
         yield _empty(name, rate, few.units, drawn)
         yield _seeded(name, rate, plan)
@@ -175,8 +182,9 @@ def _seeded(name: str, rate: float, plan: Plan) -> Finding:
 
 def _places(name: str, rate: float, plan: Plan) -> Finding:
     """One public shape whatever is drawn, and places that have nothing to do with the order of the file."""
-    listening = Listening(plan, max(8, round(2 * BLOCK / rate)))  # numbers on either side of a whole block
-    drawn = [d for d in (listening.members(name) for _ in range(ORDERED)) if len(d) >= 8]
+    share = plan.crossings[name].share
+    listening = Listening(plan, max(8, round(2 * BLOCK / share)))  # numbers on either side of a whole block
+    drawn = [d for d in (listening.of_use(name) for _ in range(ORDERED)) if len(d) >= 8]
     in_order = sum(bool((np.diff(d) > 0).all()) for d in drawn)
     shapes = len(listening.shapes(name))
     fixed = isinstance(plan.crossings[name].bound, BatchBound) or shapes <= 1

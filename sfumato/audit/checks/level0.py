@@ -158,9 +158,9 @@ def touched(subject: Subject, random: Random) -> Finding | None:
         "teachers touched",
         0,
         not bad,
-        f"{bad} of {len(sizes)} records lie in {max(sizes)} teachers or none"
+        f"{bad} of {len(sizes)} records lie in {max(sizes)} parts or none"
         if bad
-        else f"each of {len(sizes)} records lies in one teacher",
+        else f"each of {len(sizes)} records lies in one part",
     )
 
 
@@ -183,7 +183,7 @@ def paired_partition(subject: Subject, random: Random) -> Finding | None:
         after = subject.parts(other)
         moved = [before[i] | after[j] for i, j in places if before[i] != after[j]]
         if moved:
-            said = f"{how} one of {len(names)} records changed {len(frozenset().union(*moved))} teachers"
+            said = f"{how} one of {len(names)} records changed {len(frozenset().union(*moved))} parts"
             return Finding("paired partition", 0, False, said)
     return Finding("paired partition", 0, True, f"{how} one of {len(names)} records moved no other")
 

@@ -151,12 +151,30 @@ def inclusion(subject: Subject, random: Random) -> list[Finding]:
     if who is None:
         return []
     epoch = max(2, min(round(1 / who.rate), WINDOW))
-    events = max(120, 6 * epoch) if who.law == "poisson" else max(4000, 40 * epoch)
-    drawn = list(who.draw(events))
+    events = max(120 // who.cycle, 24, 6 * epoch) if who.law == "poisson" else max(4000, 40 * epoch)
+    uses = list(who.draw(events * who.cycle))
+    drawn = cycles(uses, who.cycle)
     findings = [_average(who, drawn), _together(who, drawn)]
+    if who.cycle > 1:
+        findings.append(_classes(who, uses))
     if who.law == "poisson":
         findings += [_sizes(who, drawn), _epochs(who, drawn, epoch)]
     return sorted(findings, key=lambda f: f.ok)
+
+
+def cycles(uses: list[NDArray[np.int64]], cycle: int) -> list[NDArray[np.int64]]:
+    """The members of each cycle of uses."""
+    return [np.concatenate(uses[i : i + cycle]) for i in range(0, len(uses), cycle)] if cycle > 1 else uses
+
+
+def _classes(who: Inclusion, uses: list[NDArray[np.int64]]) -> Finding:
+    """Between two uses that a unit takes part in lie whole cycles: its class never changes."""
+    turns = np.zeros((who.units, who.cycle), dtype=bool)
+    for use, members in enumerate(uses):
+        turns[members, use % who.cycle] = True
+    moved = int((turns.sum(1) > 1).sum())
+    said = f"{moved} of {who.units} units took part in uses less than a cycle of {who.cycle} apart, or out of turn"
+    return Finding("inclusion classes", 0, moved == 0, said)
 
 
 def _average(who: Inclusion, drawn: list[NDArray[np.int64]]) -> Finding:

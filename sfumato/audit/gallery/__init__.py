@@ -13,13 +13,13 @@ from typing import Any
 from sfumato.accounting.tradeoff import SIGNIFICANCE
 from sfumato.audit.check_method import check
 from sfumato.audit.checks.run_checks import run_checks
-from sfumato.audit.gallery import data, gradients, leaks, noises, runs, sampling, together, votes
+from sfumato.audit.gallery import correlated, data, gradients, leaks, noises, runs, sampling, together, votes
 from sfumato.audit.gallery.common import Bug
 from sfumato.audit.recording.subject import Finding, Subject
 
 __all__ = ["BUGS", "Bug", "control_alarms", "findings_of", "run"]
 
-_SHELVES = (noises, votes, gradients, sampling, data, runs, leaks, together)
+_SHELVES = (noises, votes, gradients, sampling, data, runs, leaks, together, correlated)
 BUGS: tuple[Bug, ...] = tuple(sorted((b for shelf in _SHELVES for b in shelf.BUGS), key=lambda bug: bug.id))
 GAMES = 2 * 2 * sum(bug.level > 0 for bug in BUGS)  # at most a step and an end-to-end game for each bug and twin
 ALPHA = SIGNIFICANCE / GAMES

@@ -19,6 +19,7 @@ from sfumato.audit.recording.subject import Random, Subject
 from sfumato.engine.gradients.per_example import ClippedGradient
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum
+from sfumato.privacy.mechanisms import Gaussian
 from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Plan
 from sfumato.privacy.samplers import FullBatch
@@ -60,10 +61,13 @@ def _at_one(plan: Plan, name: str) -> Plan:
     One of thousands of votes or steps claims too little to be refuted; its own noise is looked at by level 0 and 2.
     """
     c = plan.crossings[name]
-    mu = c.event(plan.budget.relation).sensitivity / c.mechanism.std(c.bound)
+    mu = c.event(plan.budget.relation, 1).sensitivity / c.mechanism.std(c.bound)
     if mu >= 1:
         return plan
-    scaled = replace(c, sampler=FullBatch(), mechanism=type(c.mechanism)(c.mechanism.multiplier * mu))
+    multiplier = c.mechanism.multiplier * mu
+    # One use has noise of its own, whatever later ones take back.
+    alone = Gaussian(multiplier) if c.cycle > 1 else replace(c.mechanism, multiplier=multiplier)
+    scaled = replace(c, sampler=FullBatch(), mechanism=alone)
     return replace(plan, crossings={**plan.crossings, name: scaled})
 
 

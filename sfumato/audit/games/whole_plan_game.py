@@ -16,6 +16,7 @@ from sfumato.accounting.accountant import Profile
 from sfumato.accounting.budget import Relation
 from sfumato.audit.checks.frozen_draws import FrozenDraws, marked
 from sfumato.audit.games.end_to_end import likelihood
+from sfumato.audit.games.turns_game import play_turns
 from sfumato.audit.recording.crossings import KINDS, everyone
 from sfumato.audit.recording.gradients import as_canary
 from sfumato.audit.recording.parts import play_votes
@@ -46,7 +47,8 @@ class Whole:
     def used(self) -> dict[str, int]:
         """Uses that are played: all, or as many as time allows; the claim is that of these."""
         most = {n: int((CALLS if self._sampled(n) else USES) // self.runs) for n in self.asked}
-        return {n: min(self.plan.crossings[n].times, max(1, most[n])) for n in self.asked}
+        asked = {n: self.plan.crossings[n] for n in self.asked}
+        return {n: min(c.times, c.cycle * max(1, most[n])) for n, c in asked.items()}
 
     def _sampled(self, name: str) -> bool:
         return self.plan.crossings[name].sampler.rate < 1
@@ -69,6 +71,8 @@ class Whole:
         if gap == 0:
             return np.zeros(runs)
         direction = (two - one) / gap
+        if self.plan.crossings[name].cycle > 1:
+            return play_turns(name, self.plan, float(((two if present else one) * direction).sum()), gap, times, runs)
         most = GRADIENTS if isinstance(self.asked[name].query, FrozenDraws) else RELEASES
         whole = one.size * runs * times <= VALUES and runs * times <= most
         draw = self._released if whole else self._along

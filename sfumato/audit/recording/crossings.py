@@ -15,6 +15,7 @@ from sfumato.accounting import accountant
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.tradeoff import Curve, curve_of
 from sfumato.audit.checks.inclusion import inclusion_of
+from sfumato.audit.recording.correlation import Plain, classes_of
 from sfumato.audit.recording.recording_barrier import (
     Asked,
     MadeUp,
@@ -27,6 +28,7 @@ from sfumato.audit.recording.recording_barrier import (
     without_unit,
 )
 from sfumato.audit.recording.subject import Array, Pair, Random, Rows, Subject
+from sfumato.privacy.banded import ONE
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BoundedSum
@@ -61,12 +63,12 @@ def claims(name: str, plan: Plan) -> dict[str, Any]:
         discrete=discrete,
         laplace=crossing.mechanism.kind == "discrete-laplace",
         curve=curve if discrete else None,  # smooth enough for a Gaussian only where its scale is large
-        grid=crossing.bound.grid,
+        grid=crossing.bound.grid / (ONE if crossing.cycle > 1 else 1),
     )
 
 
 def _distance(crossing: Crossing, relation: Relation) -> float:
-    event = crossing.event(relation)
+    event = crossing.event(relation, 1)
     if event.mechanism != "discrete-laplace":
         return event.sensitivity
     return max(math.sqrt(n) * by for n, by in event.patterns)
@@ -89,6 +91,7 @@ def subject_of(asked: Asked, plan: Plan) -> Subject:
         nothing=(None,),
         rows=inside.rows(spec, lambda records: _jacobian(query, records, asked.public, asked.device)),
         inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None,
+        parts=classes_of(asked.name, plan),
         **claims(asked.name, plan),
     )
 
@@ -122,7 +125,7 @@ def wild_subject(asked: Asked, plan: Plan) -> Subject:
             gone = without_unit(records, 0)
             yield Pair(kind, Relation.ADD_REMOVE, (records, {0: kind}), (gone, {}))
 
-    declared = {r: crossing.event(r).sensitivity for r in Relation}
+    declared = {r: crossing.event(r, 1).sensitivity for r in Relation}
     return Subject(name=f"{asked.name}, wild rows", declared=declared, pairs=pairs, exact=exact)
 
 
@@ -191,6 +194,7 @@ class Around:
         self._asked = asked
         self._plan = opened(plan)
         self._blind = self._barrier(None)
+        self._plain = Plain(self._crossing)
 
     @property
     def _crossing(self) -> Crossing:
@@ -211,7 +215,7 @@ class Around:
     def release(self, records: MadeUp | None) -> Array:
         """The noisy answer; without data, to a question of the same shape that takes no time."""
         if records is None:
-            return self._noise(self._blind)
+            return self._plain(self._noise(self._blind))
         answer = self._barrier(records).release(self._asked.name, self._asked.query, *self._asked.public)
         return answer.cpu().numpy()
 

@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from sfumato.accounting.budget import Relation
 from sfumato.audit.checks.frozen_draws import WILD, FrozenDraws, marked
 from sfumato.audit.checks.inclusion import inclusion_of
+from sfumato.audit.recording.correlation import classes_of
 from sfumato.audit.recording.crossings import Around, claims, image_pairs, tensors
 from sfumato.audit.recording.recording_barrier import Asked, MadeUp, made_up, with_unit, without_unit
 from sfumato.audit.recording.subject import Array, Pair, Random, Subject
@@ -41,6 +42,7 @@ def gradient_subject(asked: Asked, plan: Plan) -> Subject:
         nothing=(None,),
         rows=inside.rows(spec, lambda records: _jacobian(query, records, asked.public, asked.device)),
         inclusion=inclusion_of(asked.name, plan) if crossing.sampler.rate < 1 else None,
+        parts=classes_of(asked.name, plan),
         **claims(asked.name, plan),
     )
 
@@ -59,7 +61,7 @@ def memory_subject(asked: Asked, plan: Plan) -> Subject:
         yield Pair("removed", Relation.ADD_REMOVE, records, without_unit(records, 0))
         yield Pair("opposite", Relation.REPLACE_ONE, records, with_unit(records, 0, "opposite", spec, random))
 
-    declared = {r: plan.crossings[asked.name].event(r).sensitivity for r in Relation}
+    declared = {r: plan.crossings[asked.name].event(r, 1).sensitivity for r in Relation}
     return Subject(name=f"{asked.name}, memory", declared=declared, pairs=pairs, history=history)
 
 

@@ -212,7 +212,7 @@ class Told(Lot):
     def __init__(self, names: np.ndarray) -> None:
         self._names = names
 
-    def units(self, crossing: Crossing, name: str, use: int, count: int, noise: Any) -> Units:
+    def units(self, crossing: Crossing, name: str, use: int, count: int, noise: Any, due: Units | None = None) -> Units:
         """By fair coins where a crossing samples: at its own rate, few records would hardly ever take part."""
         names = np.arange(count) if crossing.held else self._names
         if crossing.sampler.rate == 1:

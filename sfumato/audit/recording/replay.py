@@ -91,13 +91,19 @@ class Replay:
 
     def membership(self, names: Sequence[bytes]) -> list[frozenset[int]]:
         """The parts that hold records of each unit, which is known by a name."""
-        person = self.plan.data.unit is Unit.PERSON
-        rows = [name.ljust(31, b".") + bytes([i]) for name in names for i in range(1 + person)]
-        images = np.zeros((len(rows), *self.plan.data.shape), np.uint8)
-        owner = np.repeat(np.arange(len(names)), 1 + person)
-        records = MadeUp(images, np.zeros(len(rows), np.int64), owner if person else None).stored()
-        records.digests = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, 32)
+        records, owner = named_records(self.plan.data, names)
         return members(self.parts(records, self.plan.budget.relation), owner)
+
+
+def named_records(spec: DataSpec, names: Sequence[bytes]) -> tuple[Records, NDArray[np.int64]]:
+    """Blank records of units that are known by a name, and the number of the unit of each."""
+    person = spec.unit is Unit.PERSON
+    rows = [name.ljust(31, b".") + bytes([i]) for name in names for i in range(1 + person)]
+    images = np.zeros((len(rows), *spec.shape), np.uint8)
+    owner = np.repeat(np.arange(len(names)), 1 + person)
+    records = MadeUp(images, np.zeros(len(rows), np.int64), owner if person else None).stored()
+    records.digests = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, 32)
+    return records, owner
 
 
 def record_pairs(spec: DataSpec, random: Random, kinds: tuple[str, ...] = KINDS) -> Iterator[Pair]:

@@ -53,12 +53,16 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Inclusion:
-    """Who takes part: `draw(events)` gives the members of each charged event; `law` is "poisson" or "one"."""
+    """Who takes part: `draw(events)` gives the members of each charged event; `law` is "poisson" or "one".
+
+    Where classes take turns an event is a whole `cycle` of uses, and `draw` gives the members of each use.
+    """
 
     draw: Callable[[int], Sequence[NDArray[np.int64]]]
     units: int
     rate: float
     law: str = "poisson"
+    cycle: int = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,7 +111,8 @@ class DPDM(DPSGDMethod):
         return super().facts(plan) | public_facts(self.public_steps)
 
     def stated_deviations(self) -> tuple[str, ...]:
-        return (*self.deviations, DEVIATION) if self.embedding_share else self.deviations
+        stated = super().stated_deviations()
+        return (*stated, DEVIATION) if self.embedding_share else stated
 
     def small(self) -> DPDM:
         """The same gradients of a small network."""
