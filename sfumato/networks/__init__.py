@@ -46,6 +46,7 @@ KINDS = {
     "leaves": "sfumato.networks.leaves:LeavesGenerator",
     "mirror": "sfumato.methods.gan.dpaf.generator:MirrorGenerator",
     "vae": "sfumato.networks.vae:VAEGenerator",
+    "vaes": "sfumato.networks.several_vaes:SeveralDecoders",
 }
 
 

@@ -292,6 +292,7 @@ NETWORK = {
     "frequencies": int,
     "temperature": float,
     "components": int,
+    "models": int,
     "multipliers": [int],
     "blocks": int,
     "attention": (int, bool, [int]),
