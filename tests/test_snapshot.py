@@ -36,6 +36,8 @@ WAYS = {
     "datalens sketch": TINY["datalens"] | {"compress": "sketch", "share": 0.5},
     "dp-vae class": TINY["dp-vae"] | {"models": "class", "components": 2, "rounds": 2},
     "dp-vae cluster": TINY["dp-vae"] | {"models": "cluster", "clusters": 2, "rounds": 2},
+    "dp-vae decoder again": TINY["dp-vae"] | {"second": "decoder", "second_steps": 2},
+    "dp-vae flow": TINY["dp-vae"] | {"second": "flow", "second_steps": 2, "couplings": 2},
     "dpaf private": TINY["dpaf"] | {"conv1": "private"},
     "dpaf game": TINY["dpaf"] | {"conv1": "game", "classwise": True, "keep": 0.5, "together": True},
     "dpgan adaptive": TINY["dpgan"] | {"critic_steps": 1, "ema_decay": 0.9},

@@ -43,6 +43,7 @@ KINDS = {
     "fixed": "sfumato.networks.image_set:ImageSet",
     "flow": "sfumato.networks.flow:FlowGenerator",
     "labelled": "sfumato.networks.labelled:LabelledGenerator",
+    "latent-flow": "sfumato.networks.latent_flow:LatentFlow",
     "leaves": "sfumato.networks.leaves:LeavesGenerator",
     "mirror": "sfumato.methods.gan.dpaf.generator:MirrorGenerator",
     "vae": "sfumato.networks.vae:VAEGenerator",

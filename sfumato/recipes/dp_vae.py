@@ -2,7 +2,7 @@
 
 DP-VaeGM (Chen et al., 2018) and DP-SYN (Abay et al., ECML-PKDD 2018) train an autoencoder for each class, DP-GM (Acs et
 al., ICDM 2017) one for each cluster of a private kernel k-means. DP-SYN leaves out the KL term and fits a mixture to
-the codes of each class by DP-EM.
+the codes of each class by DP-EM. DP2-VAE (Jiang et al., 2022) and DP-LFlow (Jiang and Sun, TMLR 2023) have two stages.
 """
 
 from __future__ import annotations
@@ -27,6 +27,16 @@ VARIANTS: dict[str, tuple[dict[str, Any], str, str]] = {
         {"models": "class", "beta": 0.05, "components": 3, "rounds": 5, "share": 0.1},
         "Abay et al. 2018",
         "One network and one mixture of codes for each class, each with the whole budget.",
+    ),
+    "dp2-vae": (
+        {"second": "decoder", "steps": 750, "second_steps": 750},
+        "Jiang et al. 2022",
+        "An encoder by one stage of DP-SGD, then a new decoder by another. The paper's first stage has no noise.",
+    ),
+    "dp-lflow": (
+        {"second": "flow", "steps": 750, "second_steps": 750, "beta": 0.05},
+        "Jiang and Sun 2023",
+        "An autoencoder by DP-SGD, then a flow of its codes by DP-SGD, told the class.",
     ),
 }
 

@@ -293,6 +293,7 @@ NETWORK = {
     "temperature": float,
     "components": int,
     "models": int,
+    "flow_width": int,
     "multipliers": [int],
     "blocks": int,
     "attention": (int, bool, [int]),
