@@ -31,7 +31,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "dp2-vae": (
         {"second": "decoder", "steps": 750, "second_steps": 750},
         "Jiang et al. 2022",
-        "An encoder by one stage of DP-SGD, then a new decoder by another. The paper's first stage has no noise.",
+        "An encoder by one stage of DP-SGD, then a new decoder by another; both are charged.",
     ),
     "dp-lflow": (
         {"second": "flow", "steps": 750, "second_steps": 750, "beta": 0.05},
