@@ -40,6 +40,7 @@ WAYS = {
     "dp-vae flow": TINY["dp-vae"] | {"second": "flow", "second_steps": 2, "couplings": 2},
     "dpaf private": TINY["dpaf"] | {"conv1": "private"},
     "dpaf game": TINY["dpaf"] | {"conv1": "game", "classwise": True, "keep": 0.5, "together": True},
+    "dpgan private decoder": TINY["dpgan"] | {"steps": 4, "decoder": "private", "decoder_steps": 2, "codes": 3},
     "dpgan adaptive": TINY["dpgan"] | {"critic_steps": 1, "ema_decay": 0.9},
     "dpdm plain": TINY["dpdm"] | {"embedding_share": 0.0, "noise_multiplicity": 1},
 }

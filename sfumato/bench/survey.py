@@ -27,8 +27,8 @@ Alzantot and Srivastava 2019 | B2 | add-remove | global | GAN | DP-SGD | recipe 
 Xu et al. 2019 | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-ganobfuscator-
 DP-CGAN (Torkzadehmahani et al. 2019) | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-dp-cgan-
 Frigerio et al. 2019 | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-frigerio-
-DPMI (Chen et al. 2021) | B2 | add-remove | global | GAN | DP-SGD | half dpgan-dpmi-: no public codes
-DPautoGAN (Tantipongpipat et al. 2021) | B2 | add-remove | global | GAN | DP-SGD | half dpgan-autogan-: no decoder first
+DPMI (Chen et al. 2021) | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-dpmi-
+DPautoGAN (Tantipongpipat et al. 2021) | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-autogan-
 Private-Set (Chen et al. 2022a) | B2 | add-remove | global | distribution matching | DP-SGD | private-set
 Bie et al. 2023 | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-code-
 GS-WGAN (Chen et al. 2020a) | B3 | both | global | GAN | DP-SGD | gs-wgan

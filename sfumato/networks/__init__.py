@@ -38,6 +38,7 @@ KINDS = {
     "conv": "sfumato.networks.conv:ConvGenerator",
     "cosine": "sfumato.networks.cosine:CosineGaussian",
     "dcgan": "sfumato.networks.dcgan:DCGANGenerator",
+    "decoded": "sfumato.networks.decoded:DecodedGenerator",
     "deconv": "sfumato.networks.deconv:DeconvGenerator",
     "diffusion": "sfumato.networks.diffusion:DiffusionGenerator",
     "fixed": "sfumato.networks.image_set:ImageSet",

@@ -294,6 +294,7 @@ NETWORK = {
     "components": int,
     "models": int,
     "flow_width": int,
+    "codes": int,
     "multipliers": [int],
     "blocks": int,
     "attention": (int, bool, [int]),
