@@ -198,7 +198,8 @@ class DPVAE(DPSGDMethod):
             each = [self.loss(pair, images, labels, keys, copy) for pair in net.pairs()]
             return net.of_own(each, images, labels)
         z, kl = self.code(net, images, labels, keys)
-        return surprise(net.decoder.logits(z, labels), images, self.likelihood, self.noise) + self.beta * kl
+        logits = net.decoder.logits(z, labels)
+        return surprise(logits, images, self.likelihood, self.noise) + self.beta * kl
 
     def flow_loss(self, net: EncodedFlow, images: Tensor, labels: Tensor, keys: Tensor, copy: Tensor) -> Tensor:
         """Minus the log density of each row's code."""
