@@ -34,8 +34,13 @@ WAYS = {
     "datalens soft": TINY["datalens"]
     | {"rule": "soft", "blur": 1.0, "ema_decay": 0.9, "generator": "conv", "replay": 4},
     "datalens sketch": TINY["datalens"] | {"compress": "sketch", "share": 0.5},
+    "dp-vae class": TINY["dp-vae"] | {"models": "class", "components": 2, "rounds": 2},
+    "dp-vae cluster": TINY["dp-vae"] | {"models": "cluster", "clusters": 2, "rounds": 2},
+    "dp-vae decoder again": TINY["dp-vae"] | {"second": "decoder", "second_steps": 2},
+    "dp-vae flow": TINY["dp-vae"] | {"second": "flow", "second_steps": 2, "couplings": 2},
     "dpaf private": TINY["dpaf"] | {"conv1": "private"},
     "dpaf game": TINY["dpaf"] | {"conv1": "game", "classwise": True, "keep": 0.5, "together": True},
+    "dpgan private decoder": TINY["dpgan"] | {"steps": 4, "decoder": "private", "decoder_steps": 2, "codes": 3},
     "dpgan adaptive": TINY["dpgan"] | {"critic_steps": 1, "ema_decay": 0.9},
     "dpdm plain": TINY["dpdm"] | {"embedding_share": 0.0, "noise_multiplicity": 1},
 }

@@ -28,8 +28,8 @@ Alzantot and Srivastava 2019 | B2 | add-remove | global | GAN | DP-SGD | recipe 
 Xu et al. 2019 | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-ganobfuscator-
 DP-CGAN (Torkzadehmahani et al. 2019) | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-dp-cgan-
 Frigerio et al. 2019 | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-frigerio-
-DPMI (Chen et al. 2021) | B2 | add-remove | global | GAN | DP-SGD | half dpgan-dpmi-: no public codes
-DPautoGAN (Tantipongpipat et al. 2021) | B2 | add-remove | global | GAN | DP-SGD | half dpgan-autogan-: no decoder first
+DPMI (Chen et al. 2021) | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-dpmi-
+DPautoGAN (Tantipongpipat et al. 2021) | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-autogan-
 Private-Set (Chen et al. 2022a) | B2 | add-remove | global | distribution matching | DP-SGD | private-set
 Bie et al. 2023 | B2 | add-remove | global | GAN | DP-SGD | recipe dpgan-code-
 GS-WGAN (Chen et al. 2020a) | B3 | both | global | GAN | DP-SGD | gs-wgan
@@ -41,11 +41,11 @@ DP-VaeGM (Chen et al. 2018) | B4 | add-remove | global | VAE, AE+ | DP-SGD | rec
 DP-SYN (Abay et al. 2019) | B4 | add-remove | global | AE+ | DP-SGD | recipe dp-vae-dp-syn-
 P3GM (Takagi et al. 2021) | B4 | add-remove | global | VAE | DP-SGD | p3gm
 DP-NF (Waites and Cummings 2021) | B4 | add-remove | global | flow | DP-SGD | dp-nf
-DP2-VAE (Jiang et al. 2022) | B4 | add-remove | global | VAE | DP-SGD | missing: two stages of a private VAE
+DP2-VAE (Jiang et al. 2022) | B4 | add-remove | global | VAE | DP-SGD | recipe dp-vae-dp2-vae-
 DPDM (Dockhorn et al. 2022) | B4 | add-remove | global | diffusion | DP-SGD | dpdm
 Ghalebikesabi et al. 2023 | B4 | add-remove | global | diffusion | DP-SGD | half dpdm-: no model of ImageNet
 DP-LDM (Lyu et al. 2023) | B4 | add-remove | global | diffusion | DP-SGD | missing: diffusion among public codes
-DP-LFlow (Jiang and Sun 2023) | B4 | add-remove | global | flow | DP-SGD | missing: a flow among codes
+DP-LFlow (Jiang and Sun 2023) | B4 | add-remove | global | flow | DP-SGD | recipe dp-vae-dp-lflow-
 """
 FIELDS = ("approach", "barrier", "neighbours", "sensitivity", "framework", "privacy", "state", "here")
 NUMBERS = ("measured", "published")

@@ -113,7 +113,7 @@ class Players(Generic[Critic]):
         self.critic_optimiser.step()
         if weight_clip:
             with torch.no_grad():
-                for p in self.critic.parameters():
+                for p in trainable(self.critic):
                     p.clamp_(-weight_clip, weight_clip)
 
     def generator_step(
@@ -126,7 +126,7 @@ class Players(Generic[Critic]):
             images = self.net(z, labels)
             scores = self.critic(images, labels)
             loss = objective.lure(scores, labels).mean() + (penalty(images, labels) if penalty else 0)
-            torch.autograd.backward(loss, inputs=list(self.net.parameters()))
+            torch.autograd.backward(loss, inputs=trainable(self.net))
         self.optimiser.step()
         if self.ema:
             self.ema.update(self.net)
@@ -153,6 +153,11 @@ class Players(Generic[Critic]):
     def _parts(self) -> dict[str, Any]:
         names = ("net", "critic", "turns", "optimiser", "critic_optimiser", *(["ema"] if self.ema else []))
         return {name: getattr(self, name) for name in names}
+
+
+def trainable(net: nn.Module) -> list[nn.Parameter]:
+    """The parameters that are not frozen."""
+    return [p for p in net.parameters() if p.requires_grad]
 
 
 def public_batch(known: Labelled, count: int, classes: int, random: torch.Generator, device: str) -> Labelled:

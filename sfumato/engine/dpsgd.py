@@ -13,6 +13,8 @@ A method's loop is
         G = barrier.release(GRADIENT, sgd.query)  # the barrier
         sgd.step(G / config.batch)
         sgd.average()
+
+Of several networks that learn one after the other, each by a crossing of its own, `in_stages` makes one loop.
 """
 
 from __future__ import annotations
@@ -136,11 +138,19 @@ class DPSGD:
     def steps(self) -> Iterator[int]:
         """Numbers of the steps from where the run stands, each with its learning rate and its randomness set."""
         for step in self.run.steps(self.config.steps, **self.kept):
-            for group, rate in zip(self.optimiser.param_groups, self._rates, strict=True):
-                group["lr"] = rate * self.pace(step)
-            if self.draw:
-                self._drawn = self.draw(step)
+            self.begin(step)
             yield step
+            self.end(step)
+
+    def begin(self, step: int) -> None:
+        """Set the learning rate and the randomness of a step."""
+        for group, rate in zip(self.optimiser.param_groups, self._rates, strict=True):
+            group["lr"] = rate * self.pace(step)
+        if self.draw:
+            self._drawn = self.draw(step)
+
+    def end(self, step: int) -> None:
+        """What comes after a step, such as a preview."""
 
     def step(self, gradient: Tensor) -> None:
         """A step of the optimiser on a released gradient, already divided by the expected batch."""
@@ -151,3 +161,15 @@ class DPSGD:
         """Take the present weights into the moving average, where there is one."""
         if self.ema:
             self.ema.update(self.averaged)
+
+
+def in_stages(trainings: Mapping[str, DPSGD]) -> Iterator[tuple[str, DPSGD]]:
+    """Networks that learn one after the other, in one run: at each step the crossing, and whose step it is."""
+    steps = [(name, sgd, step) for name, sgd in trainings.items() for step in range(sgd.config.steps)]
+    starts = [number for number, (_, _, step) in enumerate(steps) if step == 0]
+    state = {f"{name}-{key}": value for name, sgd in trainings.items() for key, value in sgd.kept.items()}
+    for number in steps[0][1].run.steps(len(steps), stages=starts, **state):
+        name, sgd, step = steps[number]
+        sgd.begin(step)
+        yield name, sgd
+        sgd.end(step)

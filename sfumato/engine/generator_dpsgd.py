@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -70,11 +70,9 @@ class GeneratorDPSGD(DPSGD):
             state={"preview": self.preview},
         )
 
-    def steps(self) -> Iterator[int]:
-        """The same, with a preview after some of them."""
-        for step in super().steps():
-            yield step
-            self.preview.snapshot(step, self.config.steps, self.finished)
+    def end(self, step: int) -> None:
+        """A preview after some of the steps."""
+        self.preview.snapshot(step, self.config.steps, self.finished)
 
     def finished(self) -> Generator:
         """A copy with the averaged weights, ready to sample."""

@@ -38,14 +38,17 @@ KINDS = {
     "conv": "sfumato.networks.conv:ConvGenerator",
     "cosine": "sfumato.networks.cosine:CosineGaussian",
     "dcgan": "sfumato.networks.dcgan:DCGANGenerator",
+    "decoded": "sfumato.networks.decoded:DecodedGenerator",
     "deconv": "sfumato.networks.deconv:DeconvGenerator",
     "diffusion": "sfumato.networks.diffusion:DiffusionGenerator",
     "fixed": "sfumato.networks.image_set:ImageSet",
     "flow": "sfumato.networks.flow:FlowGenerator",
     "labelled": "sfumato.networks.labelled:LabelledGenerator",
+    "latent-flow": "sfumato.networks.latent_flow:LatentFlow",
     "leaves": "sfumato.networks.leaves:LeavesGenerator",
     "mirror": "sfumato.methods.gan.dpaf.generator:MirrorGenerator",
     "vae": "sfumato.networks.vae:VAEGenerator",
+    "vaes": "sfumato.networks.several_vaes:SeveralDecoders",
 }
 
 

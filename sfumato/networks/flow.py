@@ -27,10 +27,45 @@ def cosines(side: int, kept: int) -> Tensor:
     return rows.cos() * torch.full((kept, 1), math.sqrt(2 / side)).index_fill(0, torch.tensor([0]), side**-0.5)
 
 
-class FlowGenerator(Generator):
-    """z, standard normal, of as many numbers as coefficients, and class -> image; invertible on what is kept."""
+class Invertible(nn.Module):
+    """Couplings, and where each class lies among what they take in; what flows of any kind of numbers share."""
 
     orders: Tensor
+
+    def _couple(self, numbers: int, classes: int, width: int, layers: int) -> None:
+        self.place = nn.Linear(classes, 2 * numbers, bias=False)
+        nn.init.zeros_(self.place.weight)
+        self.layers = nn.ModuleList([Coupling(numbers, classes, width) for _ in range(layers)])
+        # How numbers change places before each layer: fixed, public, a part of the weights.
+        self.register_buffer("orders", torch.stack([torch.randperm(numbers) for _ in range(layers)]))
+
+    def _white(self, y: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+        """Numbers -> those that should be standard normal, and the logarithm of how far that stretches them."""
+        t, s = self._placed(label)
+        y = (y + t) * s.exp()
+        stretch = s.sum(1)
+        for layer, order in zip(self.layers, self.orders, strict=True):
+            y, more = layer(y[:, order], label)
+            stretch = stretch + more
+        return y, stretch
+
+    def _coloured(self, y: Tensor, label: Tensor) -> Tensor:
+        """The inverse."""
+        for layer, order in zip(reversed(self.layers), self.orders.flip(0), strict=True):
+            assert isinstance(layer, Coupling)
+            y = layer.back(y, label)[:, order.argsort()]
+        t, s = self._placed(label)
+        return y * (-s).exp() - t
+
+    def _placed(self, label: Tensor) -> tuple[Tensor, Tensor]:
+        """Where a class lies and how wide it is, number by number."""
+        t, s = self.place(label).float().chunk(2, 1)
+        return t, torch.tanh(s)
+
+
+class FlowGenerator(Generator, Invertible):
+    """z, standard normal, of as many numbers as coefficients, and class -> image; invertible on what is kept."""
+
     down: Tensor
     across: Tensor
     scale: Tensor
@@ -56,11 +91,7 @@ class FlowGenerator(Generator):
         self.width = width
         self.frequencies = frequencies
         self.temperature = temperature
-        self.place = nn.Linear(len(self.classes), 2 * self.latent, bias=False)
-        nn.init.zeros_(self.place.weight)
-        self.layers = nn.ModuleList([Coupling(self.latent, len(self.classes), width) for _ in range(layers)])
-        # How numbers change places before each layer: fixed, public, a part of the weights.
-        self.register_buffer("orders", torch.stack([torch.randperm(self.latent) for _ in range(layers)]))
+        self._couple(self.latent, len(self.classes), width, layers)
         self.register_buffer("down", cosines(self.shape[1], rows), persistent=False)
         self.register_buffer("across", cosines(self.shape[2], columns), persistent=False)
         size = SIZE * math.sqrt(math.prod(self.shape[1:]))
@@ -83,29 +114,13 @@ class FlowGenerator(Generator):
         """(n,) minus the log density of what is kept, 256 levels filled with `grain` from 0 to 1, less a constant."""
         x = (images * 255 + grain) / 128 - 1
         y = ((self.down @ x @ self.across.T) / self.scale).flatten(1)
-        label = known(labels, len(self.classes), images)
-        t, s = self._placed(label)
-        y = (y + t) * s.exp()
-        stretch = s.sum(1)
-        for layer, order in zip(self.layers, self.orders, strict=True):
-            y, more = layer(y[:, order], label)
-            stretch = stretch + more
+        y, stretch = self._white(y, known(labels, len(self.classes), images))
         return y.square().sum(1) / 2 - stretch
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
-        y = self.temperature * z
-        label = known(labels, len(self.classes), z)
-        for layer, order in zip(reversed(self.layers), self.orders.flip(0), strict=True):
-            assert isinstance(layer, Coupling)
-            y = layer.back(y, label)[:, order.argsort()]
-        t, s = self._placed(label)
-        y = (y * (-s).exp() - t).view(-1, self.shape[0], *self.scale.shape) * self.scale
+        y = self._coloured(self.temperature * z, known(labels, len(self.classes), z))
+        y = y.view(-1, self.shape[0], *self.scale.shape) * self.scale
         return ((self.down.T @ y @ self.across + 1) / 2).clamp(0, 1)
-
-    def _placed(self, label: Tensor) -> tuple[Tensor, Tensor]:
-        """Where a class lies and how wide it is, number by number."""
-        t, s = self.place(label).float().chunk(2, 1)
-        return t, torch.tanh(s)
 
 
 class Coupling(nn.Module):

@@ -87,8 +87,7 @@ class VAEGenerator(Generator):
 
     def placed(self, z: Tensor, labels: Tensor) -> Tensor:
         """Standard normal numbers -> the mixture of each row's class."""
-        at = torch.special.ndtr(z[:, -1:])
-        which = (self.shares[labels].cumsum(1)[:, :-1] < at).sum(1)
+        which = chosen(self.shares[labels], z[:, -1:])
         return self.means[labels, which] + self.deviations[labels, which] * z[:, :-1]
 
     def log_prior(self, z: Tensor, labels: Tensor) -> Tensor:
@@ -97,6 +96,16 @@ class VAEGenerator(Generator):
         deviations = self.deviations[labels]
         away = ((z[:, None] - means) / deviations).square() + 2 * deviations.log() + math.log(2 * math.pi)
         return torch.logsumexp(self.shares[labels].log() - away.sum(2) / 2, 1)
+
+
+def chosen(shares: Tensor, z: Tensor) -> Tensor:
+    """(n,): where standard normal numbers z (n, 1) fall among shares (n, M) that add up to 1.
+
+    >>> chosen(torch.tensor([[0.5, 0.5], [0.0, 1.0]]), torch.tensor([[-1.0], [-1.0]])).tolist()
+    [0, 1]
+    """
+    which: Tensor = (shares.cumsum(1)[:, :-1] < torch.special.ndtr(z)).sum(1)
+    return which
 
 
 class Encoder(nn.Module):

@@ -112,11 +112,10 @@ FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
         "connected networks on tables there.",
     ),
     "dpmi": (
-        {"critic_steps": 5, "steps": 10_000, "batch": 256, "critic_width": 32, "public_steps": 5000},
+        {"critic_steps": 5, "steps": 10_000, "batch": 256, "decoder": "public", "decoder_steps": 5000, "codes": 64},
         "Chen et al. 2021 (DPMI)",
-        "Public images come first: here as a warm start of both players, with a small critic. The paper has a public "
-        "generator, finds the code of each private record in it, and plays among codes; that inversion is not "
-        "represented, and the game stays in the images.",
+        "The game is played among the codes of a public autoencoder, whose decoder ends the generator. The code of a "
+        "record is what the public encoder says of it; the paper searches it in a public generator, record by record.",
     ),
     "autogan": (
         {
@@ -127,11 +126,14 @@ FAMILY: dict[str, tuple[dict[str, Any], str, str]] = {
             "batch": 128,
             "clip": 0.022,
             "latent": 64,
+            "decoder": "private",
+            "decoder_steps": 2000,
+            "codes": 64,
         },
         "Tantipongpipat et al. 2021 (DPautoGAN), official code",
-        "Wasserstein critic on records, weights clipped at 0.01, clipping norm 0.022, ten critic steps a move. There a "
-        "decoder, learned before by DP-SGD as half of an autoencoder, ends the generator. That stage is not "
-        "represented: the generator is one network, and all of the budget is the critic's.",
+        "Wasserstein critic on records, weights clipped at 0.01, clipping norm 0.022, ten critic steps a move. A "
+        "decoder, learned before by DP-SGD as half of an autoencoder, ends the generator. The encoder beside it has "
+        "noise too, without which nothing would be private.",
     ),
 }
 

@@ -60,6 +60,16 @@ TINY = {
         "moves": 2,
         "matching": 1.0,
     },
+    "dpd-fvae": {
+        "sites": 4,
+        "steps": 6,
+        "site_batch": 2,
+        "local_steps": 1,
+        "warmup": 1,
+        "latent": 3,
+        "hidden": 4,
+        "learning_rate": 0.05,
+    },
     "dpdm": {
         "steps": 5,
         "batch": 12,

@@ -11,6 +11,7 @@ from torch import Tensor
 from sfumato.accounting.budget import Relation
 from sfumato.accounting.claims import Claim, dp_sgd
 from sfumato.accounting.claims.sampled_gaussian import SOUND
+from sfumato.engine import label_histogram
 from sfumato.engine.dpsgd import GRADIENT, DPSGDConfig
 from sfumato.methods.base import Method
 from sfumato.methods.settings import count, setting
@@ -62,7 +63,8 @@ class DPSGDMethod(Method):
 
     def claim(self, plan: Plan) -> Claim:
         gradient = plan.crossings[GRADIENT]
-        also = [plan.crossings[name].event(Relation.ADD_REMOVE) for name in self.shares(plan.data)]
+        others = {name: c for name, c in plan.crossings.items() if name not in (GRADIENT, label_histogram.CROSSING)}
+        also = [c.event(Relation.ADD_REMOVE) for c in others.values()]
         event = gradient.event(Relation.ADD_REMOVE)
         z = gradient.mechanism.multiplier / self.dpsgd(plan.data).column_norm
         return dp_sgd(gradient.sampler.rate, z, event.times, plan.budget.delta, reason=self.reason, also=also)

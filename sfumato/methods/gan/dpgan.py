@@ -9,7 +9,8 @@
 Delta = C under add-remove and 2C under replace-one, as a record's loss is its own: the real term and, for Wasserstein
 critics, the penalty between this record and one fake. The losses are in `engine/gan_losses.py`, what is clipped and
 how in `critic_gradients.py`. No layer of the critic mixes examples. n is a setting, or grows by a public rule (`Turns`
-of `engine/adversarial.py`). The critic is made of released values and may be published (`keep_critic`).
+of `engine/adversarial.py`). The critic is made of released values and may be published (`keep_critic`). With `decoder`
+an autoencoder comes first, see `autoencoder.py`.
 
     >>> from sfumato import Budget, DataSpec
     >>> spec = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
@@ -25,8 +26,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
-from sfumato.accounting.claims import Claim
+from sfumato.accounting.budget import Relation
+from sfumato.accounting.claims import Claim, dp_sgd
 from sfumato.accounting.claims import dpgan as by_paper
 from sfumato.data.public import PublicImages
 from sfumato.engine import label_histogram
@@ -34,9 +37,11 @@ from sfumato.engine.adversarial import Labelled, Players, Turns
 from sfumato.engine.dpsgd import DPSGDConfig
 from sfumato.engine.gan_losses import OBJECTIVES
 from sfumato.engine.generator_dpsgd import seeded
+from sfumato.engine.gradients.per_example import ClippedGradient
 from sfumato.engine.public_pretrain import known
 from sfumato.errors import InputError
 from sfumato.methods.base import Method
+from sfumato.methods.gan.autoencoder import WAYS, Before
 from sfumato.methods.gan.critic_gradients import (
     CLIPPINGS,
     CriticGradients,
@@ -49,8 +54,10 @@ from sfumato.methods.settings import count, setting
 from sfumato.networks.conv import ConvGenerator
 from sfumato.networks.critic import GROUPS, ConvCritic
 from sfumato.networks.dcgan import DCGANGenerator
+from sfumato.networks.decoded import CodeCritic, DecodedGenerator
 from sfumato.networks.deconv import DeconvGenerator
 from sfumato.networks.generator import Generator
+from sfumato.networks.vae import Encoder
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Crossing, Plan
 from sfumato.run.preview import Preview
@@ -58,6 +65,7 @@ from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
 
 CRITIC = "critic"  # the crossing
+DECODER = "decoder"  # that of a private autoencoder
 GENERATORS = {"deconv": DeconvGenerator, "dcgan": DCGANGenerator, "conv": ConvGenerator}
 DEVIATIONS = (
     "Records are drawn by independent coins (Poisson); the first papers shuffle them and account for coins.",
@@ -89,6 +97,9 @@ class DPGAN(Method):
     clip_fakes: bool = setting(True, "fakes are clipped like records")
     clip_public: bool = setting(False, "C is the mean norm of gradients of public images")
     public_steps: int = count(0, "ordinary steps on public images first", low=0)
+    decoder: str = setting("none", "an autoencoder first, whose decoder ends the generator", choices=WAYS)
+    decoder_steps: int = count(1000, "of the autoencoder")
+    codes: int = count(16, "numbers of its code")
     learning_rate: float = setting(3e-4, "of Adam for the generator", low=1e-12, high=1)
     critic_learning_rate: float = setting(3e-4, "of Adam for the critic", low=1e-12, high=1)
     ema_decay: float = setting(0.99, "of the averaged generator; 0: the last one", low=0, high=0.999999)
@@ -120,6 +131,10 @@ class DPGAN(Method):
             yield f"Expected width as a multiple of 8 for generator=conv, found width={self.width}."
         if self.critic_norm and self.critic_width % GROUPS:
             yield f"Expected critic_width as a multiple of {GROUPS} for critic_norm, found {self.critic_width}."
+        if self.decoder != "none" and self.width % 8:
+            yield f"Expected width as a multiple of 8 for a decoder, found width={self.width}."
+        if self.decoder == "public" and self.public_steps:
+            yield f"Expected public_steps=0 for decoder=public, which has {self.decoder_steps} steps of its own."
         if self.least and not OBJECTIVES[self.loss].bounded:
             yield f"Expected least=0 for loss={self.loss}, whose scores tell no accuracy, found least={self.least}."
         if (self.clip_decay != 1 or self.clip_public) and self.clipping != "flat":
@@ -132,15 +147,23 @@ class DPGAN(Method):
 
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
         asked = self.gradients(spec)
-        return {CRITIC: DPSGDConfig(self.steps, asked.batch, asked.clip_at(self.clip)).crossing(spec, z)}
+        first = {DECODER: self.before(spec).crossing(spec, z)} if self.decoder == "private" else {}
+        return first | {CRITIC: DPSGDConfig(self.steps, asked.batch, asked.clip_at(self.clip)).crossing(spec, z)}
+
+    def before(self, spec: DataSpec) -> DPSGDConfig:
+        """Of the private autoencoder."""
+        return DPSGDConfig(self.decoder_steps, self.gradients(spec).batch)
 
     def facts(self, plan: Plan) -> dict[str, Any]:
         z = plan.crossings[CRITIC].mechanism.multiplier
         return {"steps": self.steps, "sigma": z, "generator_steps": self.steps // self.critic_steps}
 
     def claim(self, plan: Plan) -> Claim:
-        asked = self.gradients(plan.data)
-        return by_paper(asked.batch / plan.data.records, plan.facts["sigma"], self.steps, plan.budget.delta)
+        rate = self.gradients(plan.data).batch / plan.data.records
+        said = (rate, plan.facts["sigma"], self.steps, plan.budget.delta)
+        if DECODER not in plan.crossings:
+            return by_paper(*said)
+        return dp_sgd(*said, also=[plan.crossings[DECODER].event(Relation.ADD_REMOVE)])
 
     def warnings(self, plan: Plan) -> Iterator[str]:
         z = plan.facts["sigma"]
@@ -153,27 +176,30 @@ class DPGAN(Method):
 
     def small(self) -> DPGAN:
         """The same question by small networks."""
-        width = 8 if self.generator == "conv" else 2
-        return self.at_most(width=width, critic_width=8, latent=4, fakes=8, critic_steps=1, public_steps=1)
+        width = 8 if self.generator == "conv" or self.decoder != "none" else 2
+        few = self.at_most(width=width, critic_width=8, latent=4, fakes=8, critic_steps=1, public_steps=1)
+        return few.at_most(decoder_steps=1, codes=4)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> Generator:
         spec = barrier.spec
         asked = self.gradients(spec)
         fakes = self.fakes or asked.batch
         seen = self._public(public, spec)
-        players = self._players(spec, run, label_histogram.shares(self.labels, barrier, run))
+        first = Before(self.decoder, spec, self.codes, self.width, self.before(spec), run, public)
+        players = self._players(spec, run, label_histogram.shares(self.labels, barrier, run), first)
         real, fake = asked.queries(players.critic)
         preview = Preview(run, players.net, spec)
-        for t in run.steps(self.steps, players=players, preview=preview):
-            if t == 0 and seen:
-                public_game(
-                    players, asked, seen, run, steps=self.public_steps, fakes=fakes, weight_clip=self.weight_clip
-                )
+        state = {"players": players, "preview": preview} | first.kept
+        for i in run.steps(first.steps + self.steps, stages=(first.steps,), **state):
+            t = i - first.steps
+            if t < 0:
+                first.step(barrier.release(DECODER, first.asked(i)))  # the barrier
+                continue
+            if t == 0:
+                self._begin(players, asked, first, seen, run, fakes)
             images, labels = players.fakes(fakes, run, t)
             given = images, partner_key(run, t)
-            threshold = self.clip * self.clip_decay ** (t / self.steps)
-            if seen and self.clip_public:
-                threshold = typical_norm(real, public_images(players, seen, fakes, run, t), given)
+            threshold = self._threshold(t, real, players, seen, given, run)
             clip = asked.clip_at(threshold)
             total = barrier.release(CRITIC, replace(real, clip=clip), *given)  # the barrier
             gradient = asked.unit(threshold) * total / asked.batch
@@ -181,22 +207,71 @@ class DPGAN(Method):
             players.critic_step(gradient, self.weight_clip)
             if players.turns.due():
                 players.generator_step(asked.objective, fakes, run, t)
-            preview.snapshot(t, self.steps, lambda: players.finished(run.generator("preview statistics")))
+            preview.snapshot(i, first.steps + self.steps, lambda: players.finished(run.generator("preview statistics")))
         if self.keep_critic:
             run.made[CRITIC] = torch.cat([p.detach().flatten() for p in players.critic.parameters()])
         return players.finished(run.generator("statistics"))
 
+    def _begin(
+        self,
+        players: Players[Any],
+        asked: CriticGradients,
+        first: Before,
+        seen: Labelled | None,
+        run: Run,
+        fakes: int,
+    ) -> None:
+        """Before the first step of the game: the decoder that was learned, and the game on public images."""
+        first.end(players.net)
+        if seen and self.public_steps:
+            public_game(players, asked, seen, run, steps=self.public_steps, fakes=fakes, weight_clip=self.weight_clip)
+
+    def _threshold(
+        self,
+        t: int,
+        real: ClippedGradient,
+        players: Players[Any],
+        seen: Labelled | None,
+        given: tuple[Tensor, Tensor],
+        run: Run,
+    ) -> float:
+        """C at a step: by a public schedule, or the mean norm of gradients of public images."""
+        if seen and self.clip_public:
+            return typical_norm(real, public_images(players, seen, len(given[0]), run, t), given)
+        falling: float = self.clip_decay ** (t / self.steps)
+        return self.clip * falling
+
     def _public(self, public: PublicImages | None, spec: DataSpec) -> Labelled | None:
-        if public is None and (self.public_steps or self.clip_public):
+        if public is None and (self.public_steps or self.clip_public or self.decoder == "public"):
             raise InputError(
-                "Expected public images for public_steps and clip_public, found none; name them with --public."
+                "Expected public images for public_steps, clip_public and decoder=public, found none; name them with "
+                "--public."
             )
         return known(public, spec) if public is not None else None
 
-    def _players(self, spec: DataSpec, run: Run, weights: list[float] | None) -> Players[ConvCritic]:
+    def _players(self, spec: DataSpec, run: Run, weights: list[float] | None, first: Before) -> Players[Any]:
+        return Players(
+            self._generator(spec, run, weights),
+            self._critic(spec, run, first.encoder),
+            Turns(self.critic_steps, self.least, self.grace),
+            learning_rate=self.learning_rate,
+            critic_learning_rate=self.critic_learning_rate,
+            ema_decay=self.ema_decay,
+        )
+
+    def _generator(self, spec: DataSpec, run: Run, weights: list[float] | None) -> Generator:
+        sizes = (spec.shape, spec.classes, self.latent, self.width)
+        if self.decoder != "none":
+            return seeded(run, lambda: DecodedGenerator(*sizes, label_weights=weights, codes=self.codes))
         make = GENERATORS[self.generator]
-        net = seeded(run, lambda: make(spec.shape, spec.classes, self.latent, self.width, label_weights=weights))
-        critic = seeded(
+        net: Generator = seeded(run, lambda: make(*sizes, label_weights=weights))
+        return net
+
+    def _critic(self, spec: DataSpec, run: Run, encoder: Encoder | None) -> ConvCritic | CodeCritic:
+        guesses = OBJECTIVES[self.loss].guesses
+        if encoder:
+            return seeded(run, lambda: CodeCritic(encoder, self.codes, auxiliary=guesses))
+        return seeded(
             run,
             lambda: ConvCritic(
                 spec.shape,
@@ -204,14 +279,6 @@ class DPGAN(Method):
                 self.critic_width,
                 norm=self.critic_norm,
                 heads=self.critic_heads,
-                auxiliary=OBJECTIVES[self.loss].guesses,
+                auxiliary=guesses,
             ),
-        )
-        return Players(
-            net,
-            critic,
-            Turns(self.critic_steps, self.least, self.grace),
-            learning_rate=self.learning_rate,
-            critic_learning_rate=self.critic_learning_rate,
-            ema_decay=self.ema_decay,
         )

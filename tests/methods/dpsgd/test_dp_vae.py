@@ -6,11 +6,23 @@ import pytest
 import torch
 
 from sfumato import DPVAE, Budget, DataSpec, Relation
+from sfumato.audit import check
 from sfumato.engine.gradients.per_example import per_example
 from sfumato.networks.vae import VAE, VAEGenerator
 from sfumato.record_rng import drawing, normal, record_keys
 from tests.explicit import learned, told_apart
+from tests.methods.variants import keeps_the_contract
 
+TINY = {"steps": 5, "batch": 12, "latent": 3, "width": 8}
+VARIANTS = {
+    "a network and a mixture a class": {"models": "class", "components": 2, "rounds": 2},
+    "a network a cluster": {"models": "cluster", "clusters": 2, "rounds": 2},
+    "a decoder again": {"steps": 2, "second": "decoder", "second_steps": 3},
+    "a flow of codes": {"steps": 2, "second": "flow", "second_steps": 3, "couplings": 2},
+}
+MIXED = {"components": 2, "rounds": 3, "beta": 0.1}
+TWICE = {"second": "decoder", "second_steps": 50}
+FLOW = {"second": "flow", "second_steps": 50, "beta": 0.1}
 MNIST = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
 
 
@@ -64,7 +76,52 @@ def test_every_weight_is_in_the_clipped_gradient(likelihood):
     assert (whole - less).norm() <= query.bound.sensitivity(Relation.ADD_REMOVE)
 
 
-@pytest.mark.parametrize("changes", [{}, {"components": 2, "rounds": 3, "beta": 0.1}])
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+def test_variants_keep_the_contract(changes, tmp_path):
+    keeps_the_contract(DPVAE(**TINY | changes), tmp_path)
+
+
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+def test_variants_pass_the_audit(changes):
+    report = check(DPVAE(**TINY | changes), level=0)
+    assert report.verdict == "pass", report.failed
+
+
+def test_a_network_a_class_costs_what_one_network_costs():
+    one, several = (DPVAE(models=models).plan(MNIST, Budget(1.0)) for models in ("one", "class"))
+    assert one.crossings == several.crossings
+    assert one.deviations[1:] == several.deviations
+
+
+def test_clusters_have_their_share_of_the_budget():
+    plan = DPVAE(models="cluster", rounds=3).plan(MNIST, Budget(1.0))
+    assert list(plan.crossings) == ["gradient", "clusters-1", "clusters-2", "clusters-3"] and plan.epsilon() <= 1.0
+    with pytest.raises(ValueError, match="Expected components=0 for models=cluster"):
+        DPVAE(models="cluster", components=2)
+
+
+@pytest.mark.parametrize("second", ["decoder", "flow"])
+def test_both_stages_are_charged(second):
+    plan = DPVAE(second=second, steps=300, second_steps=200).plan(MNIST, Budget(1.0))
+    assert {name: c.times for name, c in plan.crossings.items()} == {"gradient": 300, second: 200}
+    assert plan.crossings["gradient"].mechanism == plan.crossings[second].mechanism
+    assert 0.999 < plan.epsilon() <= 1.0 < plan.paper["epsilon"]
+    for bad in ({"models": "class"}, {"second": "flow", "components": 2}):
+        with pytest.raises(ValueError, match="Expected"):
+            DPVAE(**{"second": second} | bad)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"components": 2, "rounds": 3, "beta": 0.1},
+        {"models": "class"},
+        {"models": "cluster", "clusters": 2},
+        TWICE,
+        FLOW,
+    ],
+)
 def test_it_learns(changes):
     assert told_apart(learned(DPVAE(steps=50, batch=60, latent=3, width=8, learning_rate=1e-2, **changes))) > 0.9
 
