@@ -37,6 +37,8 @@ WAYS = {
     "dpaf private": TINY["dpaf"] | {"conv1": "private"},
     "dpaf game": TINY["dpaf"] | {"conv1": "game", "classwise": True, "keep": 0.5, "together": True},
     "dpgan adaptive": TINY["dpgan"] | {"critic_steps": 1, "ema_decay": 0.9},
+    "dpdm codes": TINY["dpdm"] | {"codes": 2, "code_steps": 2, "code_width": 8, "trainable": "attention"},
+    "dpdm adapters": TINY["dpdm"] | {"adapters": 2, "levels": "middle", "augment": "shift-flip"},
     "dpdm plain": TINY["dpdm"] | {"embedding_share": 0.0, "noise_multiplicity": 1},
 }
 
