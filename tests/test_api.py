@@ -120,9 +120,9 @@ def test_public_data_are_named_in_the_statement():
 
 
 def test_a_public_network_is_named_in_the_statement():
-    said = DPMEPF(network="efficientnet").public_facts(None)
+    said = DPMEPF(network="efficientnet").public_used(None)
     assert said["name"] == "efficientnet" and "declared public" in said["provenance"]
-    assert DPMEPF(network="random").public_facts(None) is None
+    assert DPMEPF(network="random").public_used(None) is None
 
 
 class Stop(Recorder):

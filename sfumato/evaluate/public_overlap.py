@@ -102,7 +102,8 @@ def thumbnails(pixels: np.ndarray) -> Tensor:
     """(n, ...) of mean zero and length one, so that a product is a correlation; flat images are zero."""
     flat = _shrunk(pixels, THUMBNAIL, THUMBNAIL).flatten(1)
     centred = flat - flat.mean(1, keepdim=True)
-    return centred / centred.norm(dim=1, keepdim=True).clamp(min=1e-6)
+    lengths: Tensor = centred.norm(dim=1, keepdim=True)
+    return centred / lengths.clamp(min=1e-6)
 
 
 def _shrunk(pixels: np.ndarray, height: int, width: int) -> Tensor:

@@ -145,7 +145,7 @@ def state(
         released=released,
         account=others,
         noise=noise_facts(plan, learned.barrier),
-        public_data=learned.method.public_facts(public),
+        public_data=learned.method.public_used(public),
         tuning=tuning or tuning_of(learned.method, plan),
         audit=audited,
         version=__version__,

@@ -111,7 +111,7 @@ class Method(ABC):
         """Deviations from the paper at these settings."""
         return self.deviations
 
-    def public_facts(self, public: PublicImages | None) -> dict[str, Any] | None:
+    def public_used(self, public: PublicImages | None) -> dict[str, Any] | None:
         """What the statement says of public images and networks that were used; None where there were none."""
         return None if public is None else {"provenance": public.provenance, "records": len(public.images)}
 

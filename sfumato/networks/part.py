@@ -63,13 +63,14 @@ class Adapted(nn.Module):
         return self.layer
 
 
-def adapt(net: nn.Module, rank: int) -> None:
+def adapt(net: Net, rank: int) -> Net:
     """Freeze a network and put adapters beside its linear maps and convolutions."""
     net.requires_grad_(False)
     for parent in list(net.modules()):
         for name, layer in list(parent.named_children()):
             if type(layer) in (nn.Linear, nn.Conv2d):
                 setattr(parent, name, Adapted(layer, rank))  # type: ignore[arg-type]
+    return net
 
 
 def multiplied(net: Net) -> Net:

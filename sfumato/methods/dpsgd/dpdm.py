@@ -140,8 +140,8 @@ class DPDM(DPSGDMethod):
         also = ((self.embedding_share, DEVIATION), (self.query_share, CHOSEN), (self.codes, CODED))
         return (*self.deviations, *(sentence for true, sentence in also if true))
 
-    def public_facts(self, public: PublicImages | None) -> dict[str, Any] | None:
-        return STAND_IN if self.codes and public is None else super().public_facts(public)
+    def public_used(self, public: PublicImages | None) -> dict[str, Any] | None:
+        return STAND_IN if self.codes and public is None else super().public_used(public)
 
     def small(self) -> DPDM:
         """The same gradients of a small network."""
@@ -195,7 +195,7 @@ class DPDM(DPSGDMethod):
     def freeze(self, D: DiffusionGenerator | CodedGenerator, run: Run) -> None:
         """Leave to DP-SGD the part that it is to train."""
         if self.adapters:
-            seeded(run, lambda: adapt(D.net, self.adapters) or D.net)
+            seeded(run, lambda: adapt(D.net, self.adapters))
         elif self.trainable != ALL:
             train_only(D, PARTS[self.trainable])
 

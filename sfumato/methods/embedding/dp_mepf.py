@@ -78,7 +78,7 @@ class DPMEPF(MeanEmbedding):
     def facts(self, plan: Plan) -> dict[str, str]:
         return {"public_network": self.network}
 
-    def public_facts(self, public: PublicImages | None) -> dict[str, Any] | None:
+    def public_used(self, public: PublicImages | None) -> dict[str, Any] | None:
         if self.network == "random":
             return None
         return {"name": self.network, "provenance": f"weights of the network {self.network}, declared public"}

@@ -50,8 +50,8 @@ def test_the_autoencoder_learns_and_is_frozen_then():
 
 def test_without_public_images_the_statement_says_what_stood_in():
     method = DPDM(**TINY, codes=2)
-    assert method.public_facts(None)["name"] == "dead leaves" and DPDM().public_facts(None) is None
-    assert method.public_facts(public_images())["provenance"] == "made up"
+    assert method.public_used(None)["name"] == "dead leaves" and DPDM().public_used(None) is None
+    assert method.public_used(public_images())["provenance"] == "made up"
     assert DEVIATION in method.plan(SPEC, Budget(1.0)).deviations
 
 
