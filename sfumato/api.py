@@ -186,6 +186,7 @@ _ELSEWHERE = {
     "audit_method": ("sfumato.audit", "check"),
     "audit_release": ("sfumato.audit.games.attack", "attack"),
     "carry_out_training": ("sfumato.flow.request", "train"),
+    "check_public": ("sfumato.evaluate.public_overlap", "check_public"),
     "classifier_recipe": ("sfumato.recipes.topagg", "find"),
     "compare": ("sfumato.evaluate.compare", "compare"),
     "evaluate": ("sfumato.flow.evaluate", "evaluate"),

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import sfumato
-from sfumato import DPMERF, Budget, InputError, OverBudget, Release, Run, load, synthesize
+from sfumato import DPMEPF, DPMERF, Budget, InputError, OverBudget, PrivateEvolution, Release, Run, load, synthesize
 from sfumato.api import budget_of, refit, sample
 from sfumato.data.labels import LabelPrior
 from sfumato.data.public import PublicImages
@@ -113,8 +113,16 @@ def test_a_private_count_never_appears(tmp_path):
 
 def test_public_data_are_named_in_the_statement():
     public = PublicImages(Images(np.zeros((4, 1, 8, 8), np.uint8), np.zeros(4, int)), "made up for a test")
-    release = synthesize(DPMERF(**TINY), arrays(), Budget(2.0), count=3, public=public)
+    release = synthesize(PrivateEvolution(each=2, rounds=1), arrays(), Budget(2.0), count=3, public=public)
     assert "made up for a test" in json.dumps(release.statement["declared_public"])
+    with pytest.raises(InputError, match="dp-merf looks at no public images"):
+        synthesize(DPMERF(**TINY), arrays(), Budget(2.0), count=3, public=public)
+
+
+def test_a_public_network_is_named_in_the_statement():
+    said = DPMEPF(network="efficientnet").public_used(None)
+    assert said["name"] == "efficientnet" and "declared public" in said["provenance"]
+    assert DPMEPF(network="random").public_used(None) is None
 
 
 class Stop(Recorder):

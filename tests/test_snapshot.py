@@ -42,6 +42,10 @@ WAYS = {
     "dpaf game": TINY["dpaf"] | {"conv1": "game", "classwise": True, "keep": 0.5, "together": True},
     "dpgan private decoder": TINY["dpgan"] | {"steps": 4, "decoder": "private", "decoder_steps": 2, "codes": 3},
     "dpgan adaptive": TINY["dpgan"] | {"critic_steps": 1, "ema_decay": 0.9},
+    "dpdm codes": TINY["dpdm"] | {"codes": 2, "code_steps": 2, "code_width": 8, "trainable": "attention"},
+    "dpdm adapters": TINY["dpdm"] | {"adapters": 2, "levels": "middle", "augment": "shift-flip"},
+    "ndpdc linear": TINY["ndpdc"] | {"linear": True, "clip": 4.0},
+    "private-set generator": TINY["private-set"] | {"prior": "generator", "prior_width": 8},
     "dpdm plain": TINY["dpdm"] | {"embedding_share": 0.0, "noise_multiplicity": 1},
 }
 

@@ -43,8 +43,8 @@ P3GM (Takagi et al. 2021) | B4 | add-remove | global | VAE | DP-SGD | p3gm
 DP-NF (Waites and Cummings 2021) | B4 | add-remove | global | flow | DP-SGD | dp-nf
 DP2-VAE (Jiang et al. 2022) | B4 | add-remove | global | VAE | DP-SGD | recipe dp-vae-dp2-vae-
 DPDM (Dockhorn et al. 2022) | B4 | add-remove | global | diffusion | DP-SGD | dpdm
-Ghalebikesabi et al. 2023 | B4 | add-remove | global | diffusion | DP-SGD | half dpdm-: no model of ImageNet
-DP-LDM (Lyu et al. 2023) | B4 | add-remove | global | diffusion | DP-SGD | missing: diffusion among public codes
+Ghalebikesabi et al. 2023 | B4 | add-remove | global | diffusion | DP-SGD | recipe dpdm-ghalebikesabi-
+DP-LDM (Lyu et al. 2023) | B4 | add-remove | global | diffusion | DP-SGD | recipe dpdm-dp-ldm-
 DP-LFlow (Jiang and Sun 2023) | B4 | add-remove | global | flow | DP-SGD | recipe dp-vae-dp-lflow-
 """
 FIELDS = ("approach", "barrier", "neighbours", "sensitivity", "framework", "privacy", "state", "here")

@@ -13,6 +13,7 @@ from sfumato import __version__
 from sfumato.cli.audit import audit
 from sfumato.cli.bench import bench
 from sfumato.cli.budget import budget
+from sfumato.cli.check_public import check_public
 from sfumato.cli.compare import compare
 from sfumato.cli.ending import ended
 from sfumato.cli.evaluate import evaluate
@@ -58,6 +59,7 @@ VERBS = (
     keygen,
     evaluate,
     compare,
+    check_public,
     bench,
     studio,
 )

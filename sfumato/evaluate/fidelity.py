@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.evaluate.cache import features as features_of
+from sfumato.evaluate.distances import blocks, nearest, precise
 from sfumato.evaluate.features import Space, check_names, predicted, space
 from sfumato.evaluate.results import Measured, over_seeds
 from sfumato.run.progress import Silent
@@ -177,8 +178,6 @@ def kid(real: np.ndarray, fake: np.ndarray, *, block: int = 1000, device: str = 
     """Mean over disjoint blocks of `block` rows (a tenth of the smaller set at most); t interval over the blocks."""
     import torch
 
-    from sfumato.evaluate.distances import precise
-
     n = min(len(real), len(fake))
     size = max(2, min(block, n // 10))
     random = np.random.default_rng(seed)
@@ -209,8 +208,6 @@ def manifold(
     A real outlier has a wide ball, and what falls into it counts as precise: read precision with recall and coverage.
     """
     import torch
-
-    from sfumato.evaluate.distances import blocks, nearest
 
     deep = min(max(k, k_density), len(real) - 1, len(fake) - 1)
     if deep < 1:

@@ -104,6 +104,15 @@ def open_real(
     return Real(train, part, marks, count)
 
 
+def open_whole(data: Any, **options: Any) -> Fold:
+    """All images of a set, with labels of its own, to be held against another set; `options` are those of `load`."""
+    with _opened(data, **options) as box:
+        inside = records(box)
+        return Fold(
+            box.spec.name, inside.read(slice(0, None)), inside.labels.copy(), inside.digests.copy(), box.spec.public
+        )
+
+
 def fitting(like: Images) -> dict[str, Any]:
     """The options that bring real images to the shape of a release."""
     channels, height, width = like.pixels.shape[1:]

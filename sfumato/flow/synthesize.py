@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from sfumato import __version__
 from sfumato.data.public import PublicImages
+from sfumato.errors import InputError
 from sfumato.flow.flow import Audited, Others, Reserved, Resumable
 from sfumato.flow.isolated import STATED, Isolated
 from sfumato.flow.make import Learner, check_out
@@ -24,6 +25,7 @@ from sfumato.release.files.sign import read_key
 from sfumato.run.run import Run
 from sfumato.types import Images
 
+IMAGES_USED = ("optional", "needed")  # public images, as a method says of itself
 DEFAULTS = "tuned on public data: these are the defaults of the software, and no private data had a part in them"
 CHOSEN = "not charged: settings were chosen by the user; the software tried no other on the private data"
 
@@ -66,7 +68,9 @@ class Synthesis(Resumable[Learned, Release]):
     verb: ClassVar[str] = "synthesize"
 
     def check(self) -> None:
-        """Refuse a place, a format or a key with which nothing could be written."""
+        """Refuse a place, a format or a key with which nothing could be written, and public images in vain."""
+        if self.public is not None and self.method.public_data not in IMAGES_USED:
+            raise InputError(f"The method {self.method.name} looks at no public images; leave out --public.")
         check_out(self.out, self.count, self.format)
         if self.key is not None:
             read_key(self.key)
@@ -159,7 +163,7 @@ def state(
         released=released,
         account=others,
         noise=noise_facts(plan, learned.barrier) | ({"process": STATED} if learned.isolated else {}),
-        public_data=None if public is None else {"provenance": public.provenance, "records": len(public.images)},
+        public_data=learned.method.public_used(public),
         tuning=tuning or tuning_of(learned.method, plan),
         audit=audited,
         version=__version__,

@@ -47,7 +47,7 @@ class Method(ABC):
     # By `TIERS`: "implicit", "static" or "learnable", "distribution-wise" or "point-wise"; or "explicit", and
     # "tractable" or "approximate".
     axes: ClassVar[tuple[str, ...]]
-    public_data: ClassVar[str] = "not used"  # or "optional", "needed"
+    public_data: ClassVar[str] = "not used"  # or "optional", "needed", of images; or "a network"
     status: ClassVar[str] = "sound"
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace-one")
     sensitivity: ClassVar[str] = "global"
@@ -110,6 +110,10 @@ class Method(ABC):
     def stated_deviations(self) -> tuple[str, ...]:
         """Deviations from the paper at these settings."""
         return self.deviations
+
+    def public_used(self, public: PublicImages | None) -> dict[str, Any] | None:
+        """What the statement says of public images and networks that were used; None where there were none."""
+        return None if public is None else {"provenance": public.provenance, "records": len(public.images)}
 
     def plan(self, spec: DataSpec, budget: Budget) -> Plan:
         """Every crossing, with the least noise that `budget` allows, from public facts alone."""

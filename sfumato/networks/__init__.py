@@ -35,6 +35,7 @@ __all__ = [
 
 # Where the generator of each kind in a release's config is; those of a single method live with it.
 KINDS = {
+    "coded": "sfumato.networks.coded:CodedGenerator",
     "conv": "sfumato.networks.conv:ConvGenerator",
     "cosine": "sfumato.networks.cosine:CosineGaussian",
     "dcgan": "sfumato.networks.dcgan:DCGANGenerator",

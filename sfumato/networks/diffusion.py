@@ -90,6 +90,10 @@ class DiffusionGenerator(Generator):
             **self._settings,
         }
 
+    def seen(self, images: Tensor) -> Tensor:
+        """What is denoised of images: they themselves."""
+        return images
+
     def denoise(self, x: Tensor, sigma: Tensor, labels: Tensor) -> Tensor:
         """D(x; sigma): the expected image in [-1, 1] behind x, an image with noise of deviation sigma (n,)."""
         s = sigma[:, None, None, None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from sfumato.errors import InputError, did_you_mean
-from sfumato.recipes import adversarial, baselines, datalens, dp_vae, dpaf, dpdm, dpgan, topagg
+from sfumato.recipes import adversarial, baselines, datalens, dp_vae, dpaf, dpdm, dpgan, public_diffusion, topagg
 from sfumato.recipes.recipe import KINDS, Recipe
 
 __all__ = ["CLASSIFIERS", "KINDS", "RECIPES", "TABLES", "Recipe", "find", "find_any", "select"]
 
-FAMILIES = (datalens, dpaf, dpgan, dpdm, dp_vae, adversarial, baselines)
+FAMILIES = (datalens, dpaf, dpgan, dpdm, public_diffusion, dp_vae, adversarial, baselines)
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for family in FAMILIES for recipe in family.every()}
 # Of `sfumato train-classifier`, which runs those with a budget.
 CLASSIFIERS: dict[str, Recipe] = {name: r for name, r in topagg.RECIPES.items() if math.isfinite(r.epsilon)}

@@ -255,6 +255,22 @@ BASELINES: dict[str, Baseline] = {
             "learning_rate": 0.025,
         },
     ),
+    "private-set-prior": Baseline(
+        "private-set",
+        "official main_prior.py",
+        f"Images of a generator in the place of free pixels; the generator is ours. {UNPUBLISHED}",
+        {
+            "each": 1,
+            "rounds": 1000,
+            "outer": 2,
+            "batches": 10,
+            "inner": 10,
+            "batch": 256,
+            "clip": 0.1,
+            "prior": "generator",
+            "learning_rate": 0.01,
+        },
+    ),
     "ndpdc": Baseline(
         "ndpdc",
         "official README",

@@ -290,3 +290,11 @@ def test_projected_records_in_colour():
 def test_every_paper_formula_is_labelled(found):
     assert found["note"].startswith("paper accounting, not a guarantee of this software: ")
     assert len(found["note"]) > len(claims.LABEL) + 40
+
+
+def test_forward_noise_that_would_protect_is_above_what_a_sampler_knows():
+    """dp-promise: one copy of each record, then a hundred, at epsilon 10; a sampler begins at 80."""
+    assert claims.forward_noise(784, 10.0, 1e-5) == pytest.approx(28 / 2.0004456, rel=1e-6)
+    assert claims.forward_noise(3072, 1.0, 1e-5) == pytest.approx(206.77, rel=1e-4)
+    assert claims.forward_noise(3072, 10.0, 1e-5, copies=100) == pytest.approx(277.07, rel=1e-4)
+    assert claims.forward_noise(784, 10.0, 1e-5, replaced=True) == 2 * claims.forward_noise(784, 10.0, 1e-5)

@@ -192,6 +192,13 @@ def _read(at: _Moment) -> None:
     at.net.images.data += 0.1 * (at.image + spread * drawn).view(at.net.shape).to(at.net.images)
 
 
+def _target(at: _Moment) -> None:
+    """A noisy copy as a diffusion model sees it, and the noise in it, which the loss is told to find."""
+    noise = 20 * torch.randn(at.image.shape, generator=at.run.generator("forward", at.step), dtype=torch.float64)
+    noisy = at.image + noise
+    at.net.images.data += 0.1 * (noisy - noise).view(at.net.shape).to(at.net.images)
+
+
 def _bug(number: str, name: str, use: Use, by: str, releases: int = STEPS) -> Bug:
     return Bug(number, name, partial(_method, use, releases), (by,), level=0)
 
@@ -216,4 +223,5 @@ BUGS = (
     _bug("B44", "a preview made of real images", _show, "fixed tape"),
     _bug("B45", "clean sums kept, and noised anew at each read", _read, "fixed tape", releases=1),
     _bug("B46", "a private number among the values to publish", _publish, "fixed tape"),
+    _bug("B50", "forward noise taken for privacy while the loss is told it", _target, "fixed tape"),
 )

@@ -118,7 +118,7 @@ class DPVAE(DPSGDMethod):
         return mixture.shares(self.rounds, self.share) if self.components else {}
 
     def stated_deviations(self) -> tuple[str, ...]:
-        return {"one": (ONE,), "class": (), "cluster": (TOLD,)}[self.models] + self.deviations
+        return {"one": (ONE,), "class": (), "cluster": (TOLD,)}[self.models] + super().stated_deviations()
 
     def facts(self, plan: Plan) -> dict[str, Any]:
         return super().facts(plan) | public_facts(self.public_steps)

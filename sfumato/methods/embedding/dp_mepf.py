@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sfumato.data.public import PublicImages
 from sfumato.engine.match import match, unbiased
@@ -62,7 +62,7 @@ class DPMEPF(MeanEmbedding):
         "classifier little; wants a GPU."
     )
     paper: ClassVar[str] = "Harder, Jalali Asadabadi, Sutherland, Park: DP-MEPF (TMLR 2023)"
-    public_data: ClassVar[str] = "needed"
+    public_data: ClassVar[str] = "a network"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
     measured: ClassVar[tuple[str, ...]] = ("network", "grid")
     stand_ins: ClassVar[tuple[str, ...]] = ("network",)
@@ -77,6 +77,11 @@ class DPMEPF(MeanEmbedding):
 
     def facts(self, plan: Plan) -> dict[str, str]:
         return {"public_network": self.network}
+
+    def public_used(self, public: PublicImages | None) -> dict[str, Any] | None:
+        if self.network == "random":
+            return None
+        return {"name": self.network, "provenance": f"weights of the network {self.network}, declared public"}
 
     def warnings(self, plan: Plan) -> tuple[str, ...]:
         return too_few_data(plan, USUAL, length=TWO_BALLS.norm)

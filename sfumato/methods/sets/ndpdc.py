@@ -8,6 +8,9 @@ A record lies in one class and moves one S_c by at most C: Delta = C under add-r
 classes together. Each step is one Gaussian on a Poisson sample with rate q = batch / records. The class sizes n_c are
 the public number of records times declared class weights, or a noisy histogram. The result is the set itself.
 
+LDPDC, the linear one of the paper's two, is `linear`: with h the identity a mean image is the answer itself, and each
+image of a class is the noisy mean of a sample of its own.
+
     >>> from sfumato import Budget, DataSpec
     >>> spec = DataSpec("scans", 60_000, (1, 28, 28), tuple("0123456789"))
     >>> round(NDPDC(steps=2000, batch=1000).plan(spec, Budget(epsilon=1)).facts["noise"], 2)
@@ -16,8 +19,11 @@ the public number of records times declared class weights, or a noisy histogram.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from torch import Tensor
 
 from sfumato.accounting.claims import Claim, dp_sgd
 from sfumato.data.public import PublicImages
@@ -58,6 +64,7 @@ class NDPDC(Method):
     clip: float = setting(1.0, "C, norm that the features of an image are clipped to", low=1e-6, high=1e6)
     learning_rate: float = setting(0.01, "for the pixels; that of Adam falls to 0", above=0, high=1)
     optimiser: str = setting("adam", "of the pixels; sgd has momentum 1/2", choices=synthetic_set.OPTIMISERS)
+    linear: bool = setting(False, "LDPDC: each image is a noisy mean of sampled pixels; steps is then `each`")
     augment: str = setting("none", "a public change of all images, drawn for each step", choices=AUGMENTS)
     width: int = count(128, "channels of the random networks")
     depth: int = count(3, "blocks of the random networks", high=6)
@@ -72,14 +79,20 @@ class NDPDC(Method):
     paper: ClassVar[str] = "Zheng, Li: Differentially Private Dataset Condensation (2023)"
     framework: ClassVar[str] = "Gaussian mechanism"
     axes: ClassVar[tuple[str, ...]] = ("implicit", "static", "point-wise")
+    public_data: ClassVar[str] = "optional"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
+    @property
+    def releases(self) -> int:
+        """T, or one for each image of a class."""
+        return self.each if self.linear else self.steps
+
     def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
-        return {FEATURES: crossing(Bound(self.clip), z, expected_batch(self.batch, spec.records), self.steps)}
+        return {FEATURES: crossing(Bound(self.clip), z, expected_batch(self.batch, spec.records), self.releases)}
 
     def facts(self, plan: Plan) -> dict[str, Any]:
         return {
-            "steps": self.steps,
+            "steps": self.releases,
             "batch": min(self.batch, plan.data.records),
             "noise": plan.crossings[FEATURES].mechanism.multiplier,  # z
             "images": self.each * len(plan.data.classes),
@@ -87,7 +100,7 @@ class NDPDC(Method):
 
     def claim(self, plan: Plan) -> Claim:
         q = plan.crossings[FEATURES].sampler.rate
-        return dp_sgd(q, plan.facts["noise"], self.steps, plan.budget.delta, reason=REASON)
+        return dp_sgd(q, plan.facts["noise"], self.releases, plan.budget.delta, reason=REASON)
 
     def warnings(self, plan: Plan) -> tuple[str, ...]:
         return (*synthetic_set.unamplified(plan, self.batch), synthetic_set.repeated(plan, self.each))
@@ -100,11 +113,14 @@ class NDPDC(Method):
         spec = barrier.spec
         classes = len(spec.classes)
         q = min(1.0, self.batch / spec.records)
-        points = synthetic_set.fresh(spec, self.each, label_histogram.shares(self.labels, barrier, run), run)
+        weights = label_histogram.shares(self.labels, barrier, run)
+        points = synthetic_set.fresh(spec, self.each, weights, run, public)
         pixels = PixelDescent(points, self.learning_rate, self.steps, self.optimiser)
         preview = Preview(run, points, spec)
         expected = q * label_histogram.class_sizes(self.labels, barrier, run)[:, None]  # q n_c
         served = (expected[:, 0] > q).nonzero()[:, 0]  # classes with more than one record
+        if self.linear:
+            return noisy_means(points, barrier, run, self.clip, expected, served)
         net = ConvNet(spec.shape, classes, self.width, self.depth).to(run.device)
         change = Siamese(self.augment)
         query = BoundedSum(
@@ -119,3 +135,17 @@ class NDPDC(Method):
             pixels.step((S[served] / expected[served] - means[served]).square().sum(), t)
             preview.snapshot(t, self.steps, points)
         return points.eval()
+
+
+def noisy_means(
+    points: ImageSet, barrier: Barrier, run: Run, clip: float, expected: Tensor, served: Tensor
+) -> ImageSet:
+    """LDPDC: image j of each class is the noisy mean, around grey, of the j-th sample of its records."""
+    query = BoundedSum(
+        lambda images, labels: images.flatten(1) - 0.5, Bound(clip), (math.prod(points.shape),), by_class=True
+    )
+    for j in run.steps(points.each, points=points):
+        S = barrier.release(FEATURES, query)  # the barrier
+        means = (S[served] / expected[served] + 0.5).clamp(0, 1).view(-1, *points.shape)
+        points.images.data[served, j] = means.to(points.images)
+    return points.eval()

@@ -30,12 +30,11 @@ from sfumato.accounting.claims import Claim, private_evolution
 from sfumato.data.public import PublicImages
 from sfumato.engine import label_histogram
 from sfumato.engine.label_histogram import VOTE
-from sfumato.errors import InputError
 from sfumato.methods.base import Method
 from sfumato.methods.sets.evolve import Api, Transforms, next_population, whole
 from sfumato.methods.sets.nearest import Nearest
 from sfumato.methods.sets.pipelines import DiffusionPipeline, bring
-from sfumato.methods.sets.synthetic_set import repeated
+from sfumato.methods.sets.synthetic_set import public_draw, repeated
 from sfumato.methods.settings import count, setting
 from sfumato.networks.image_set import ImageSet
 from sfumato.privacy.barrier import Barrier
@@ -135,8 +134,4 @@ class PrivateEvolution(Method):
         if public is None:
             labels = torch.arange(len(spec.classes)).repeat_interleave(self.each)
             return api.make(labels, run.generator("population"))
-        pixels = torch.from_numpy(public.images.pixels)
-        if not len(pixels) or tuple(pixels.shape[1:]) != spec.shape:
-            raise InputError(f"Expected public images of shape {spec.shape}, found {tuple(pixels.shape[1:])}.")
-        size = self.each * len(spec.classes)
-        return pixels[torch.randint(len(pixels), (size,), generator=run.generator("public"))].float() / 255
+        return public_draw(public, spec, self.each * len(spec.classes), run)

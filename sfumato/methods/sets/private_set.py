@@ -31,6 +31,7 @@ from sfumato.engine.gradients.per_example import bound_for, per_example
 from sfumato.methods.base import Method
 from sfumato.methods.sets import synthetic_set
 from sfumato.methods.sets.convnets import ConvNet
+from sfumato.methods.sets.generator_prior import PRIORS, PriorDescent
 from sfumato.methods.sets.synthetic_set import PixelDescent
 from sfumato.methods.settings import count, setting
 from sfumato.networks.image_set import ImageSet
@@ -65,6 +66,8 @@ class PrivateSet(Method):
     clip: float = setting(0.1, "C, norm that the gradient of a record is clipped to", low=1e-6, high=1e6)
     learning_rate: float = setting(0.01, "for the pixels; that of Adam falls to 0", above=0, high=1)
     optimiser: str = setting("adam", "of the pixels; sgd has momentum 1/2", choices=synthetic_set.OPTIMISERS)
+    prior: str = setting("pixels", "what is moved: pixels, or the weights of a generator of them", choices=PRIORS)
+    prior_width: int = count(48, "channels of that generator", low=8, multiple=8)
     net_learning_rate: float = setting(0.01, "of a network's training on the synthetic set", above=0, high=1)
     width: int = count(128, "channels of the networks")
     depth: int = count(3, "blocks of the networks", high=6)
@@ -82,6 +85,7 @@ class PrivateSet(Method):
     )
     framework: ClassVar[str] = "DP-SGD"
     axes: ClassVar[tuple[str, ...]] = ("implicit", "learnable", "point-wise")
+    public_data: ClassVar[str] = "optional"
     deviations: ClassVar[tuple[str, ...]] = DEVIATIONS
 
     @property
@@ -110,13 +114,13 @@ class PrivateSet(Method):
 
     def small(self) -> PrivateSet:
         """The same releases of a small network."""
-        return self.at_most(each=2, inner=1, width=8, depth=2)
+        return self.at_most(each=2, inner=1, width=8, depth=2, prior_width=8)
 
     def learn(self, barrier: Barrier, run: Run, public: PublicImages | None = None) -> ImageSet:
         spec = barrier.spec
         expected = min(self.batch, spec.records)
-        S = synthetic_set.fresh(spec, self.each, label_histogram.shares(self.labels, barrier, run), run)
-        pixels = PixelDescent(S, self.learning_rate, self.steps, self.optimiser)
+        S = synthetic_set.fresh(spec, self.each, label_histogram.shares(self.labels, barrier, run), run, public)
+        pixels = self.descent(S, run)
         preview = Preview(run, S, spec)
         net = ConvNet(spec.shape, len(spec.classes), self.width, self.depth).to(run.device)
         theta = list(net.parameters())
@@ -131,6 +135,12 @@ class PrivateSet(Method):
             pixels.step(synthetic_set.gradient_gap(own, G), t)
             preview.snapshot(t, self.steps, S)
         return S.eval()
+
+    def descent(self, S: ImageSet, run: Run) -> PixelDescent | PriorDescent:
+        """How the set is moved; a generator begins with images of its own."""
+        if self.prior == "generator":
+            return PriorDescent(S, self.learning_rate, self.prior_width, run)
+        return PixelDescent(S, self.learning_rate, self.steps, self.optimiser)
 
 
 def _loss(net: ConvNet, images: Tensor, labels: Tensor) -> Tensor:

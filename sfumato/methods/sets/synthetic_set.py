@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sfumato.engine.public_pretrain import known
 from sfumato.networks.image_set import ImageSet
 
 OPTIMISERS = ("adam", "sgd")  # of pixels
 
 if TYPE_CHECKING:
+    from sfumato.data.public import PublicImages
     from sfumato.methods.sets.convnets import ConvNet
     from sfumato.privacy.plan import Plan
     from sfumato.run.run import Run
@@ -33,11 +35,22 @@ def repeated(plan: Plan, each: int) -> str:
     return f"The set has {whole:,} distinct images, {each:,} of each class: a larger --count repeats them."
 
 
-def fresh(spec: DataSpec, each: int, weights: Sequence[float] | None, run: Run) -> ImageSet:
-    """A set of grey noise, `each` images of every class."""
+def fresh(
+    spec: DataSpec, each: int, weights: Sequence[float] | None, run: Run, public: PublicImages | None = None
+) -> ImageSet:
+    """A set of public images, whatever their labels, or else of grey noise: `each` images of every class."""
     points = ImageSet(spec.shape, spec.classes, each, weights)
-    points.start(run.generator("points"))
+    if public is None:
+        points.start(run.generator("points"))
+    else:
+        points.put(public_draw(public, spec, each * len(spec.classes), run))
     return points.to(run.device)
+
+
+def public_draw(public: PublicImages, spec: DataSpec, count: int, run: Run) -> Tensor:
+    """So many public images in [0, 1], by public chance."""
+    pixels, _ = known(public, spec)
+    return pixels[torch.randint(len(pixels), (count,), generator=run.generator("public"))].float() / 255
 
 
 class PixelDescent:

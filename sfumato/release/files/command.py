@@ -221,7 +221,8 @@ def _compared(asked: dict[str, Any], statement: dict[str, Any]) -> Iterator[tupl
         kind = "private" if asked["labels"].startswith("private:") else "declared"
         yield "labels", "uniform" if asked["labels"] == "uniform" else kind, origin["labels"]["kind"]
     if origin["method"] != CLASSIFIERS["dpsgd"]:  # whose public network goes by its settings
-        given = isinstance(public, dict) and public.get("name") != RANDOM_PROCESS
+        elsewhere = (RANDOM_PROCESS, statement["declared_public"]["settings"].get("network", RANDOM_PROCESS))
+        given = isinstance(public, dict) and public.get("name") not in elsewhere
         yield "public data", "public" in asked, given
     if "size" in asked:
         yield "images of side", [asked["size"]] * 2, list(data["shape"][1:])

@@ -121,6 +121,9 @@ def test_levels_of_copies_lie_in_slices_of_their_law():
     levels = []
 
     class Spy(torch.nn.Module):
+        def seen(self, images):
+            return images
+
         def denoise(self, x, sigma, labels):
             levels.append(sigma.log())
             return x
@@ -156,6 +159,9 @@ def test_labels_are_left_out_as_often_as_asked():
     seen = []
 
     class Spy(torch.nn.Module):
+        def seen(self, images):
+            return images
+
         def denoise(self, x, sigma, labels):
             seen.append(labels)
             return x

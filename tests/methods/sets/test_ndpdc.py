@@ -104,3 +104,25 @@ def test_its_images_show_the_stripes_when_there_is_little_noise(descent):
     columns = points.images.detach()[:, :, 0].mean((1, 2)).numpy()
     correlations = [np.corrcoef(columns[c], np.isin(np.arange(8), [3 * c, 3 * c + 1]))[0, 1] for c in range(3)]
     assert min(correlations) > 0.7
+
+
+def test_the_linear_one_releases_a_noisy_mean_for_each_image():
+    method = NDPDC(each=3, linear=True, batch=60, clip=8.0)
+    plan = method.plan(SPEC, Budget(50.0))
+    assert plan.crossings["features"].times == plan.facts["steps"] == 3
+    quiet = replace(plan.crossings["features"], mechanism=Gaussian(1e-6))
+    box = load(striped())
+    plan = replace(method.plan(box.spec, Budget(50.0)), crossings={"features": replace(quiet, times=3)})
+    net = linear_set(method, box, plan)
+    images, labels = striped()
+    for label in range(len(box.spec.classes)):
+        mean = images[labels == label].mean(0) / 255
+        assert np.abs(net.images[label, 0, 0].detach().numpy() - mean).max() < 0.01
+
+
+def linear_set(method, box, plan):
+    from sfumato import Run
+    from sfumato.privacy.barrier import Barrier
+    from sfumato.privacy.odometer import Odometer
+
+    return method.learn(Barrier(box, box.spec, Odometer(plan)), Run(device="cpu"))

@@ -84,7 +84,7 @@ def test_public_images_are_the_first_population():
     net = learned(PrivateEvolution(each=4, rounds=1, kept=0.5), box, public=public)
     assert (net.images[:, :2] * 255).round().eq(77).all()
     wrong = PublicImages(Images(pixels[:, :, :4], np.zeros(3, np.int64), ("a",)), "made up")
-    with pytest.raises(InputError, match="shape"):
+    with pytest.raises(InputError, match="Expected public images of"):
         learned(PrivateEvolution(each=4, rounds=1), box, public=wrong)
 
 
