@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
     from sfumato.flow.approval import Approval
+    from sfumato.flow.make import Learner
     from sfumato.flow.proposal import Proposal
     from sfumato.flow.synthesize import Synthesis
     from sfumato.flow.train_classifier import Training
@@ -243,8 +244,9 @@ def carry_out(request: Request, progress: Silent | None = None, approval: Approv
     with request.load(shown(progress)) as box:
         settled, method = _fitted(request.settled(), method, box.spec)
         task = _synthesis(settled, method, box.spec)
+        settled = _dealt(settled, task.plan, ranks := join())
         with unless_refused(Job.create(asdict(settled), settled.ledger)) as job:
-            run = _run(settled, progress, ranks=join())
+            run = _run(settled, progress, ranks=ranks)
             release = flow.carry_out(task, box, run, job=job, ledger=settled.ledger, approval=approval)
     write_config(settled)
     return release
@@ -281,10 +283,29 @@ def assist(request: Request | None, run: str | None) -> None:
     from sfumato.ledger.manifest import asked_of
     from sfumato.privacy.ranks import join
 
-    request = request or Request(**asked_of(str(run)))
-    with request.load() as box:
-        task = _synthesis(request, _method(request, again=True), box.spec)
-        flow.assist(task.method, task.plan, box, _run(request, None, ranks=join()), task.public)
+    asked = request or Request(**asked_of(str(run)))
+    with asked.load() as box:
+        learner, plan, public = _learner(asked, box.spec)
+        ranks = join()
+        asked = asked if request is None else _dealt(asked, plan, ranks)
+        flow.assist(learner, plan, box, _run(asked, None, ranks=ranks), public)
+
+
+def _learner(request: Request, spec: DataSpec) -> tuple[Learner, Plan, PublicImages | None]:
+    """What learns, by which plan, and from which public images."""
+    if request.method in CLASSIFIERS.values():
+        training = _training(request, make_classifier(request.settings, request.method), spec, None)
+        return training.classifier, training.plan, training.public
+    synthesis = _synthesis(request, _method(request, again=True), spec)
+    return synthesis.method, synthesis.plan, synthesis.public
+
+
+def _dealt(request: Request, plan: Plan, ranks: Any) -> Request:
+    """With pages so small that each rank has some of a sample; a run that is resumed on others keeps them."""
+    from sfumato.privacy.pages import rows_for
+
+    rate = min((c.sampler.rate for c in plan.crossings.values() if not c.held), default=1.0)
+    return replace(request, microbatch=rows_for(rate * plan.data.records, request.microbatch, ranks.size))
 
 
 def train(
@@ -297,12 +318,14 @@ def train(
     classifier = _classifier(request)
     from sfumato.flow import flow
     from sfumato.ledger.job import Job, unless_refused
+    from sfumato.privacy.ranks import join
 
     with request.load(shown(progress)) as box:
         settled = request.settled()
         task = _training(settled, classifier, box.spec, test)
+        settled = _dealt(settled, task.plan, ranks := join())
         with unless_refused(Job.create(asdict(settled), settled.ledger)) as job:
-            run = _run(settled, progress)
+            run = _run(settled, progress, ranks=ranks)
             trained = flow.carry_out(task, box, run, job=job, ledger=settled.ledger, approval=approval)
     write_config(settled)
     return trained, _accuracy(trained, test)
@@ -316,11 +339,13 @@ def resume_training(
         if request is None or request.method not in CLASSIFIERS.values():
             raise InputError(f"The run {run} is not one of `sfumato train-classifier`, or of another version of it.")
         from sfumato.flow import flow
+        from sfumato.privacy.ranks import join
 
         classifier = make_classifier(request.settings, request.method)
         with request.load(shown(progress)) as box:
             task = _training(request, classifier, box.spec, test)
-            trained = flow.carry_out(task, box, _run(request, progress), job=job, ledger=request.ledger)
+            how = _run(request, progress, ranks=join())
+            trained = flow.carry_out(task, box, how, job=job, ledger=request.ledger)
         write_config(request)
         return request, trained, _accuracy(trained, test)
 

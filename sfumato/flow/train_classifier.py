@@ -117,6 +117,7 @@ class Training(Resumable[Learned, TrainedClassifier]):
         barrier, run = reserved.start(self.plan)
         with run.interruptible():
             network: Network = self.classifier.learn(barrier, run, self.public)  # type: ignore[assignment]
+            run.ranks.wait()
             run.finished()
             run.check()
         return Learned(network, barrier, run.seed)
