@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -196,13 +196,16 @@ def _apart(n: int, pixels: int, place: str) -> dict[str, Any]:
         return found
 
 
+def _told(value: Any) -> str:
+    return " ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+
+
 def main(given: argparse.Namespace) -> None:
     """Run both sizes, print them, and write them where asked."""
     rows = [_apart(n, given.pixels, given.place) for n in (SMALL, given.records)]
     ratio = rows[1]["us_per_image_in_all"] / rows[0]["us_per_image_in_all"]
     for key, value in rows[0].items():
-        told: Callable[[Any], str] = lambda v: " ".join(f"{k} {x}" for k, x in v.items()) if isinstance(v, dict) else v
-        print(f"{key:<30}{told(value)!s:>60}{told(rows[1][key])!s:>60}")
+        print(f"{key:<30}{_told(value):>70}{_told(rows[1][key]):>70}")
     print(f"cost of an image, larger over smaller: {ratio:.2f}")
     if given.out:
         machine = f"{platform.machine()}, {os.cpu_count()} cores shared with other work, one thread"

@@ -148,6 +148,7 @@ def noise(folder: Path) -> None:
     """The noise of one question to nobody, again and again."""
     from sfumato.privacy.bounds import Bound, BoundedSum
     from sfumato.privacy.plan import Plan, crossing
+
     ranks, data = join(), load(arrays())
     odometer = Odometer(Plan("noise", {}, data.spec, Budget(1.0), {"sum": crossing(Bound(1.0), 5.0, times=100)}))
     barrier = Barrier(data, data.spec, odometer, ranks=ranks)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sfumato.flow.approval import Approval
     from sfumato.flow.make import Learner
     from sfumato.flow.proposal import Proposal
+    from sfumato.flow.rehearsal import Expected
     from sfumato.flow.synthesize import Synthesis
     from sfumato.flow.train_classifier import Training
     from sfumato.ledger.job import Job
@@ -218,11 +219,11 @@ def proposed(request: Request) -> tuple[Plan, Proposal]:
         task = _synthesis(request.settled(), method, box.spec)
         useless = hopeless(task.plan)
         told = propose(task.plan, box, request.ledger, made=task.made(), out=task.out, useless=useless)
-        return task.plan, told.timed(rehearsed(task, _run(request, None), None))
+        return task.plan, told.expecting(rehearsed(task, _run(request, None), None))
 
 
-def expected_seconds(request: Request, spec: DataSpec) -> float:
-    """How long a request will take on its device, by a rehearsal on made-up records."""
+def expected(request: Request, spec: DataSpec) -> Expected:
+    """What a request will take on its device, by a rehearsal on made-up records."""
     from sfumato.flow.flow import rehearsed
 
     task = _synthesis(request.settled(), _method(request, again=True), spec)

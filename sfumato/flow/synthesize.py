@@ -13,7 +13,7 @@ from sfumato import __version__
 from sfumato.data.public import PublicImages
 from sfumato.flow.flow import Audited, Others, Reserved, Resumable
 from sfumato.flow.make import Learner, check_out
-from sfumato.flow.rehearsal import IMAGES, Stage, rehearse
+from sfumato.flow.rehearsal import IMAGES, Expected, Stage, rehearse
 from sfumato.methods import Method
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan
@@ -76,7 +76,7 @@ class Synthesis(Resumable[Learned, Release]):
         more = " and the noisy measurement" if self.method.measured else ""
         return f"{self.count:,} synthetic images with labels ({self.format}), the weights of their generator{more}"
 
-    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> float:
+    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> Expected:
         """With all that the method needs; it makes a few images."""
 
         def after(stage: Stage, generator: Any, brief: Run) -> None:

@@ -121,15 +121,7 @@ class Inside:
         return self.sums.total(name, query, self.ranks.share(placed), drawn, public, paced=ordered)
 
     def _pages(self, crossing: Crossing, ordered: bool) -> Pages:
-        """From public facts: the expected number of units, and how many may be held at once.
-
-        The number of ranks has no part in it: a record's numbers may depend, by rounding, on the shape of its page.
-        """
-        expected = crossing.sampler.rate * self.spec.records
-        most = min(self.sums.microbatch, PEOPLE) if self.spec.unit is Unit.PERSON else self.sums.microbatch
-        if ordered:
-            return Pages.holding(self.spec.records, most)
-        return Pages.sampled(expected, most)
+        return pages_of(crossing, self.spec, self.sums.microbatch, ordered)
 
     def _of_parts(self, name: str, crossing: Crossing, query: PartitionSum, public: tuple[Any, ...]) -> Tensor:
         parts = inside(query.held)
@@ -157,6 +149,17 @@ class Inside:
         """One update of every held part, on its own records. Returns nothing, and costs nothing."""
         with apart():
             inside(held).train(*public)
+
+
+def pages_of(crossing: Crossing, spec: DataSpec, microbatch: int, ordered: bool = False) -> Pages:
+    """From public facts: the expected number of units, and how many may be held at once.
+
+    The number of ranks has no part in it: a record's numbers may depend, by rounding, on the shape of its page.
+    """
+    most = min(microbatch, PEOPLE) if spec.unit is Unit.PERSON else microbatch
+    if ordered:
+        return Pages.holding(spec.records, most)
+    return Pages.sampled(crossing.sampler.rate * spec.records, most)
 
 
 class Sums:
