@@ -29,7 +29,8 @@ from sfumato.flow.expected_memory import Memory, Scales
 from sfumato.flow.expected_time import Stopwatch
 from sfumato.networks.generator import settled_briefly
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.inside import REMEMBERED, Inside, Lot, Units, pages_of
+from sfumato.privacy.batch import BatchValue
+from sfumato.privacy.inside import REMEMBERED, Inside, Lot, Units, apart, pages_of
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.pages import Pages
 from sfumato.privacy.partitions import PartitionSum, inside
@@ -138,24 +139,26 @@ class Stage:
                 return self._real.release(name, query, *public)
         self._time_map(getattr(query, "sees", None))
         if self._asked[name] == 1 and self._device != "cpu":
-            self._weigh(self._narrow, name, query, public)
-            self._weigh(self._twice, name, query, public)
+            self._weigh(name, query, public)  # before all of a page is tried, which may fail
         wide = name in self._quick
         read = self.odometer.plan.crossings[name].sampler.rate * self.spec.records
         with self.watch.behind(read / (self._wider if wide else self._rows)):
-            answer = self._weigh(self._wide if wide else self._real, name, query, public)
+            answer = (self._wide if wide else self._real).release(name, query, *public)
         if self.watch.last < MOMENT:
             self._quick.add(name)
-        if self._asked[name] == 1 and self._device == "cpu":  # there the page of the run would take minutes
-            self._weigh(self._wide if name in self._quick else self._twice, name, query, public)
+        if self._asked[name] == 1 and self._device == "cpu":  # after it, which has warmed things up
+            self._weigh(name, query, public)
         return answer
 
-    def _weigh(self, inside: Inside, name: str, query: Any, public: tuple[Any, ...]) -> Tensor:
-        """An answer by pages of some width, and the memory that it took."""
+    def _weigh(self, name: str, query: Any, public: tuple[Any, ...]) -> None:
+        """The memory of pages at two widths, without that of their noise."""
+        if isinstance(query, BatchValue):
+            return  # which has no pages
         crossing = self.odometer.plan.crossings[name]
-        rows, of = (pages_of(crossing, self.spec, m).rows for m in (inside.sums.microbatch, self._microbatch))
-        with self.scales.page(name, rows, of):
-            return inside.release(name, query, *public)
+        of = pages_of(crossing, self.spec, self._microbatch).rows
+        for side in (self._narrow, self._wide if name in self._quick and self._device == "cpu" else self._twice):
+            with self.scales.page(name, pages_of(crossing, self.spec, side.sums.microbatch).rows, of), apart():
+                side.total(name, crossing, query, public)
 
     def _time_map(self, sees: Any) -> None:
         """A fixed map of single images is computed once for each record of a run; here twice, for its pace."""
