@@ -4,9 +4,10 @@
 
 Measured: DPDM and DPGAN with small networks, by 1 and by 2 gloo ranks of one thread each, on made-up records. The time
 of a step, of what the ranks share out (the pages) and of what each does by itself (noise, optimiser, generator), and
-the bytes that a step sends.
+the bytes that a step sends. On a machine that does other work too the time of a step says little of the ranks: the CPU
+time that the first rank has in a step is shown beside it.
 
-Simulated, and marked so: a step on several GPUs, from that of one H200 (`results/steps-h200.json`, two recipes) and from
+Simulated, and marked so: a step on several GPUs, from that of one H200 (`results/steps-h200.json`, two recipes) and
 the number of their parameters. Of a step the share `--pages`, which was not measured there, is dealt out evenly; each
 rank does the rest, and a ring sends the sum of gradients (float64) and then the noisy answer at a stated speed of the
 link. Nothing else is counted: neither a slow rank, nor latency, nor that pages are whole.
@@ -27,18 +28,18 @@ from typing import Any
 
 from benchmarks.utility import command
 
-STEPS = 8
+STEPS = 6
 WARM = 2
 RANKS = (1, 2)
 GPUS = (1, 2, 4, 8)
 LINKS = {"PCIe 4.0 x16 (25 GB/s)": 25e9, "NVLink (200 GB/s)": 200e9, "Ethernet (1.25 GB/s)": 1.25e9}
-BATCH = 192
+BATCH = 96
 RECIPES = {"dpdm": "dpdm-ours-mnist-10", "dpgan": "dpgan-revised-mnist-10"}  # of benchmarks.rows --steps
 METHODS: dict[str, dict[str, Any]] = {
     "dpdm": {
         "batch": BATCH,
         "noise_multiplicity": 2,
-        "width": 16,
+        "width": 8,
         "depth": 2,
         "embedding_share": 0.0,
         "public_steps": 0,
@@ -67,9 +68,15 @@ def measure(name: str) -> dict[str, Any]:
     run = Run("cpu", odometer=Odometer(method.plan(box.spec, Budget(10.0))), ranks=ranks)
     # The same pages by all, so that only the number of ranks differs.
     barrier = Barrier(box, box.spec, run.odometer, microbatch=rows_for(BATCH, 1024, max(RANKS)), ranks=ranks)
-    marks, pages, sizes = [], [], []
+    marks, pages, sizes, busy = [], [], [], []
     inside = behind(barrier)
-    inside._heard = lambda _, total: (marks.append(time.perf_counter()), sizes.append(total.numel()))
+
+    def heard(_: str, total: Any) -> None:
+        marks.append(time.perf_counter())
+        busy.append(time.process_time())
+        sizes.append(total.numel())
+
+    inside._heard = heard
     total = inside.sums.total
 
     def timed(*given: Any, **named: Any) -> Any:
@@ -80,9 +87,9 @@ def measure(name: str) -> dict[str, Any]:
 
     inside.sums.total = timed
     method.learn(barrier, run)
-    step = (marks[-1] - marks[WARM]) / (len(marks) - 1 - WARM)
+    step, cpu = ((seen[-1] - seen[WARM]) / (len(seen) - 1 - WARM) for seen in (marks, busy))
     ranks.wait()
-    found = {"step_s": step, "pages_s": float(np.mean(pages[WARM:])), "bytes": 8 * sizes[-1]}
+    found = {"step_s": step, "cpu_s": cpu, "pages_s": float(np.mean(pages[WARM:])), "bytes": 8 * sizes[-1]}
     return {**found, "first": ranks.first}
 
 
@@ -164,14 +171,19 @@ def main(given: argparse.Namespace) -> None:
     measured = [_ranks(count, name) for name in METHODS for count in RANKS]
     ratios = {}
     for one, two in zip(measured[::2], measured[1::2], strict=True):
-        ratios[one["method"]] = two["steps_per_second"] / one["steps_per_second"]
+        ratios[one["method"]] = {
+            "steps_per_second": two["steps_per_second"] / one["steps_per_second"],
+            "cpu_of_one_rank": one["cpu_s"] / two["cpu_s"],
+        }
         for row in (one, two):
             told = f"{row['steps_per_second']:.2f} steps/s, pages {row['pages_s'] / row['step_s']:.0%} of a step"
             print(f"measured   {row['method']:<6} {row['ranks']} gloo ranks: {told}, {row['bytes']:,} bytes a sum")
-        print(f"measured   {one['method']:<6} two ranks over one: {ratios[one['method']]:.2f}")
+        told = " and ".join(f"{name} {value:.2f}" for name, value in ratios[one["method"]].items())
+        print(f"measured   {one['method']:<6} two ranks over one: {told} times as good")
     found = {"measured": measured, "ratios": ratios, "simulation": simulation(given.pages)}
     if given.out:
-        machine = f"{platform.machine()}, {os.cpu_count()} cores shared with other work, one thread a rank"
+        load = os.getloadavg()[0]
+        machine = f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f} by other work too, one thread a rank"
         told_of = {"command": command("benchmarks.ranks"), "machine": machine, "date": time.strftime("%Y-%m-%d")}
         given.out.write_text(json.dumps({**told_of, **found}, indent=1) + "\n")
 
