@@ -1,8 +1,8 @@
 """Sets that do not fit in memory: peak resident memory, and the cost of one image at two sizes.
 
-    python -m benchmarks.bigdata [--records 1000000] [--pixels 64] [--out FILE.json]
+    python -m benchmarks.bigdata [--records 1000000] [--pixels 64] [--channels 1] [--out FILE.json]
 
-Made-up colour images are written as shards of parquet, and removed at the end. In a process of its own for each size
+Made-up images are written as shards of parquet, and removed at the end. In a process of its own for each size
 they are read into the private store, dealt out to 4000 parts, asked for Poisson samples, and released by DP-MERF on the
 ordinary road: audit, rehearsal, ledger, measurement, files. One thread. What a run costs whatever its records are
 (audit, rehearsal, training, files) is shown apart from what each image costs.
@@ -34,31 +34,26 @@ PARTS = 4000
 SHARD = 10_000  # images in a file
 GROUP = 1000  # images in a row group
 COARSE = 8  # pixels on a side before they are enlarged: quick to make, and light on the disk
-BATCHES = 100
-SETTINGS = {"features": "200", "steps": "20", "width": "8", "latent": "4", "batch": "50"}
+BATCHES = 20
+SETTINGS = {"features": "64", "steps": "20", "width": "8", "latent": "4", "batch": "50"}
 NAMES = ("VmHWM", "RssAnon", "RssFile")
 
 
-def write(folder: Path, n: int, pixels: int) -> None:
+def write(folder: Path, n: int, pixels: int, channels: int) -> None:
     """Shards with a column of image files and a column of labels."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     random = np.random.default_rng(0)
-    head = f"P6 {pixels} {pixels} 255\n".encode()
+    head = f"P{6 if channels == 3 else 5} {pixels} {pixels} 255\n".encode()
+    times = pixels // COARSE
     for at, first in enumerate(range(0, n, SHARD)):
         count = min(SHARD, n - first)
-        coarse = random.integers(0, 256, (count, COARSE, COARSE, 3), dtype=np.uint8)
-        images = (head + np.kron(one, _block(pixels // COARSE)).tobytes() for one in coarse)
+        coarse = random.integers(0, 256, (count, COARSE, COARSE, channels), dtype=np.uint8)
+        images = (head + one.repeat(times, 0).repeat(times, 1).tobytes() for one in coarse)
         table = pa.table({"image": pa.array(images, pa.binary()), "label": (np.arange(count) + first) % 10})
         pq.write_table(table, folder / f"train-{at:05d}.parquet", row_group_size=GROUP)
-
-
-def _block(times: int) -> Any:
-    import numpy as np
-
-    return np.ones((times, times, 1), np.uint8)
 
 
 class Memory:
@@ -98,7 +93,7 @@ class Clock:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
 
-def measure(n: int, pixels: int, place: str) -> dict[str, Any]:
+def measure(n: int, place: str) -> dict[str, Any]:
     """Seconds of each stage and the peak resident memory of this process."""
     import torch
 
@@ -110,13 +105,14 @@ def measure(n: int, pixels: int, place: str) -> dict[str, Any]:
     with Memory() as memory:
         with clock.stage("load"):
             box = load(folder)
+        shape = "x".join(map(str, box.spec.shape))
         with box:
             _ask(box, clock)
             _release(box, Path(place) / "release", clock)
     each = {stage: 1e6 * clock.seconds[stage] / n for stage in ("load", "partition", "batches", "ledger", "measure")}
     return {
         "images": n,
-        "pixels": pixels,
+        "shape": shape,
         "peak_mb": round(memory.most["VmHWM"]),
         "anonymous_mb": round(memory.most["RssAnon"]),
         "mapped_mb": round(memory.most["RssFile"]),
@@ -178,15 +174,15 @@ def _release(box: Any, out: Path, clock: Clock) -> None:
     clock.seconds["rest"] = marks["confirmed"] - marks["begin"] + time.perf_counter() - marks["training"]
 
 
-def _apart(n: int, pixels: int, place: str) -> dict[str, Any]:
+def _apart(n: int, given: argparse.Namespace) -> dict[str, Any]:
     """One size in a process of its own, with a ledger, runs and a store that are removed with the shards."""
-    with tempfile.TemporaryDirectory(dir=place, prefix="bigdata-") as folder:
+    with tempfile.TemporaryDirectory(dir=given.place, prefix="bigdata-") as folder:
         shards = Path(folder) / "shards"
         shards.mkdir()
-        write(shards, n, pixels)
+        write(shards, n, given.pixels, given.channels)
         places = {"SFUMATO_CACHE": f"{folder}/cache", "SFUMATO_RUNS": f"{folder}/runs"}
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.bigdata", "--one", folder, "--records", str(n), "--pixels", str(pixels)],
+            [sys.executable, "-m", "benchmarks.bigdata", "--one", folder, "--records", str(n)],
             stdout=subprocess.PIPE,
             text=True,
             check=True,
@@ -202,13 +198,14 @@ def _told(value: Any) -> str:
 
 def main(given: argparse.Namespace) -> None:
     """Run both sizes, print them, and write them where asked."""
-    rows = [_apart(n, given.pixels, given.place) for n in (SMALL, given.records)]
+    rows = [_apart(n, given) for n in (SMALL, given.records)]
     ratio = rows[1]["us_per_image_in_all"] / rows[0]["us_per_image_in_all"]
     for key, value in rows[0].items():
         print(f"{key:<30}{_told(value):>70}{_told(rows[1][key]):>70}")
     print(f"cost of an image, larger over smaller: {ratio:.2f}")
     if given.out:
-        machine = f"{platform.machine()}, {os.cpu_count()} cores shared with other work, one thread"
+        load = os.getloadavg()[2]
+        machine = f"{platform.machine()}, {os.cpu_count()} cores, load {load:.0f} by other work too, one thread"
         told_of = {"command": command("benchmarks.bigdata"), "machine": machine, "date": time.strftime("%Y-%m-%d")}
         given.out.write_text(json.dumps({**told_of, "results": rows, "ratio": round(ratio, 3)}, indent=1) + "\n")
 
@@ -217,11 +214,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--pixels", type=int, default=64, help="a multiple of 8")
+    parser.add_argument("--channels", type=int, default=3, choices=(1, 3))
     parser.add_argument("--place", default=tempfile.gettempdir(), help="a disk with 15 kB of room for each image")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--one", metavar="FOLDER", help="measure what is in this folder")
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(measure(given.records, given.pixels, given.one)))
+        print(json.dumps(measure(given.records, given.one)))
     else:
         main(given)

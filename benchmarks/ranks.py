@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks.utility import command
 
-STEPS = 8
+STEPS = 6
 WARM = 2
 RANKS = (1, 2)
 GPUS = (1, 2, 4, 8)
@@ -44,7 +44,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "embedding_share": 0.0,
         "public_steps": 0,
     },
-    "dpgan": {"batch": BATCH, "fakes": 64, "generator": "conv", "width": 16, "critic_width": 32},
+    "dpgan": {"batch": 2 * BATCH, "fakes": 16, "generator": "conv", "width": 16, "critic_width": 32},
 }
 
 

@@ -147,8 +147,7 @@ class Gauge:
     def have(self) -> float:
         """Bytes that this process may have in all: what is free, and what it has already."""
         if self._cuda:
-            free, _ = torch.cuda.mem_get_info(self._device)
-            return float(free + torch.cuda.memory_reserved(self._device))
+            return float(torch.cuda.mem_get_info(self._device)[0] + torch.cuda.memory_reserved(self._device))
         own = _status().get("VmRSS", 0.0)
         free = _kilobytes(Path("/proc/meminfo")).get("MemAvailable", float("inf"))
         return own + min(free, _left_of_group())

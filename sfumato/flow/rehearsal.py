@@ -33,7 +33,7 @@ from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.inside import REMEMBERED, Inside, Lot, Units, apart, pages_of
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.pages import Pages
-from sfumato.privacy.partitions import PartitionSum, inside
+from sfumato.privacy.partitions import PartitionSum
 from sfumato.privacy.plan import Crossing, Plan
 from sfumato.run.run import Run
 
@@ -116,7 +116,7 @@ class Stage:
         some = max(1, min(parts, some))
         held = self._real.hold(model, some)
         self._shares[held] = parts / some
-        self.scales.held += inside(held).bytes * parts / some
+        self.scales.held += self._real.size(held) * parts / some
         return held
 
     def train(self, held: Any, *public: Any) -> None:

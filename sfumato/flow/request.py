@@ -240,12 +240,11 @@ def carry_out(request: Request, progress: Silent | None = None, approval: Approv
     method = _method(request)
     from sfumato.flow import flow
     from sfumato.ledger.job import Job, unless_refused
-    from sfumato.privacy.ranks import join
 
     with request.load(shown(progress)) as box:
         settled, method = _fitted(request.settled(), method, box.spec)
         task = _synthesis(settled, method, box.spec)
-        settled = _dealt(settled, task.plan, ranks := join())
+        settled = _dealt(settled, task.plan, ranks := _together())
         with unless_refused(Job.create(asdict(settled), settled.ledger)) as job:
             run = _run(settled, progress, ranks=ranks)
             release = flow.carry_out(task, box, run, job=job, ledger=settled.ledger, approval=approval)
@@ -262,12 +261,11 @@ def resume(run: str, progress: Silent | None = None, ledger: str | None = None) 
         if request is None or request.method in CLASSIFIERS.values():
             raise InputError(f"The run {run} was begun from Python or by another version; resume it there.")
         from sfumato.flow import flow
-        from sfumato.privacy.ranks import join
 
         method = _method(request, again=True)
         with request.load(shown(progress)) as box:
             task = _synthesis(request, method, box.spec)
-            how = _run(request, progress, ranks=join())
+            how = _run(request, progress, ranks=_together())
             release = flow.carry_out(task, box, how, job=job, ledger=request.ledger)
         write_config(request)
         return request, release
@@ -282,12 +280,11 @@ def assist(request: Request | None, run: str | None) -> None:
     """What a rank other than the first does in a run of several (torchrun), new or resumed."""
     from sfumato.flow import flow
     from sfumato.ledger.manifest import asked_of
-    from sfumato.privacy.ranks import join
 
     asked = request or Request(**asked_of(str(run)))
     with asked.load() as box:
         learner, plan, public = _learner(asked, box.spec)
-        ranks = join()
+        ranks = _together()
         asked = asked if request is None else _dealt(asked, plan, ranks)
         flow.assist(learner, plan, box, _run(asked, None, ranks=ranks), public)
 
@@ -299,6 +296,13 @@ def _learner(request: Request, spec: DataSpec) -> tuple[Learner, Plan, PublicIma
         return training.classifier, training.plan, training.public
     synthesis = _synthesis(request, _method(request, again=True), spec)
     return synthesis.method, synthesis.plan, synthesis.public
+
+
+def _together() -> Any:
+    """The processes that carry this out together."""
+    from sfumato.privacy.ranks import join
+
+    return join()
 
 
 def _dealt(request: Request, plan: Plan, ranks: Any) -> Request:
@@ -319,12 +323,11 @@ def train(
     classifier = _classifier(request)
     from sfumato.flow import flow
     from sfumato.ledger.job import Job, unless_refused
-    from sfumato.privacy.ranks import join
 
     with request.load(shown(progress)) as box:
         settled = request.settled()
         task = _training(settled, classifier, box.spec, test)
-        settled = _dealt(settled, task.plan, ranks := join())
+        settled = _dealt(settled, task.plan, ranks := _together())
         with unless_refused(Job.create(asdict(settled), settled.ledger)) as job:
             run = _run(settled, progress, ranks=ranks)
             trained = flow.carry_out(task, box, run, job=job, ledger=settled.ledger, approval=approval)
@@ -340,12 +343,11 @@ def resume_training(
         if request is None or request.method not in CLASSIFIERS.values():
             raise InputError(f"The run {run} is not one of `sfumato train-classifier`, or of another version of it.")
         from sfumato.flow import flow
-        from sfumato.privacy.ranks import join
 
         classifier = make_classifier(request.settings, request.method)
         with request.load(shown(progress)) as box:
             task = _training(request, classifier, box.spec, test)
-            how = _run(request, progress, ranks=join())
+            how = _run(request, progress, ranks=_together())
             trained = flow.carry_out(task, box, how, job=job, ledger=request.ledger)
         write_config(request)
         return request, trained, _accuracy(trained, test)

@@ -145,6 +145,10 @@ class Inside:
         )
         return hide(made)
 
+    def size(self, held: PartitionHandle) -> int:
+        """Bytes of the states of held parts; public, since they follow from their model."""
+        return inside(held).bytes
+
     def train(self, held: PartitionHandle, *public: Any) -> None:
         """One update of every held part, on its own records. Returns nothing, and costs nothing."""
         with apart():

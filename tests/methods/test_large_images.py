@@ -12,7 +12,7 @@ from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
 from tests.methods.test_contract import TINY
 
-FOLDED = {"patch": 8, "embedding_share": 0.0}  # eight pixels a side become one position
+FOLDED = {"patch": 16, "embedding_share": 0.0}  # sixteen pixels a side become one position
 CASES = [
     ("dp-moments", {}, 256),
     ("dp-merf", {}, 128),
@@ -23,6 +23,7 @@ CASES = [
 ]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("name", "settings", "side"), CASES)
 def test_a_method_takes_large_images(name, settings, side):
     images = np.random.default_rng(0).integers(0, 256, (24, side, side, 3), dtype=np.uint8)
