@@ -3,7 +3,7 @@
 A rehearsal computes a page of made-up records at two widths. What the wider one needs beyond the narrower is what its
 rows need, and the page of the run has so many rows; the rest is there whatever the rows are. Features that are kept for
 each record are added. States of held parts are told apart: those that do not fit lie on a disk, which takes longer.
-Nothing of it is computed from data.
+What the process held before, records among it, is left out. So nothing of it is computed from data.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that a run needs, and those that there are on its device."""
+    """Bytes that a run needs, beside what is in use before, and those that are free on its device."""
 
     device: str
     have: float
@@ -89,7 +89,7 @@ class Memory:
         cpu = "" if self.device == "cpu" else ", or choose --device cpu"
         return (
             f"{method} needs about {giga(self.needs)} of memory on {self.device} with --microbatch {microbatch}, and "
-            f"there are {giga(self.have)}: {take}{cpu}. Nothing was spent."
+            f"{giga(self.have)} are free: {take}{cpu}. Nothing was spent."
         )
 
     def to_json(self) -> dict[str, float | int | str | bool]:
@@ -124,11 +124,8 @@ class Gauge:
     def __init__(self, device: str) -> None:
         self._device = device
         self._cuda = device.startswith("cuda")
-
-    @property
-    def works(self) -> bool:
-        """Whether this system tells."""
-        return self._cuda or "VmHWM" in _status()
+        self.works = self._cuda  # whether this system tells
+        self.set_back()
 
     def set_back(self) -> None:
         """From here on."""
@@ -137,20 +134,24 @@ class Gauge:
             return
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)  # what an allocator keeps would hide what comes next
-        with contextlib.suppress(OSError):  # where that is not allowed, peaks are those since the start
+        with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
+            self.works = "VmHWM" in _status()
 
     def peak(self) -> float:
         """Bytes."""
         return float(torch.cuda.max_memory_allocated(self._device)) if self._cuda else _status().get("VmHWM", 0.0)
 
+    def now(self) -> float:
+        """Bytes in use."""
+        return float(torch.cuda.memory_allocated(self._device)) if self._cuda else _status().get("VmRSS", 0.0)
+
     def have(self) -> float:
-        """Bytes that this process may have in all: what is free, and what it has already."""
+        """Bytes that are free."""
         if self._cuda:
-            return float(torch.cuda.mem_get_info(self._device)[0] + torch.cuda.memory_reserved(self._device))
-        own = _status().get("VmRSS", 0.0)
-        free = _kilobytes(Path("/proc/meminfo")).get("MemAvailable", float("inf"))
-        return own + min(free, _left_of_group())
+            kept = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
+            return float(torch.cuda.mem_get_info(self._device)[0] + kept)
+        return min(_kilobytes(Path("/proc/meminfo")).get("MemAvailable", float("inf")), _left_of_group())
 
 
 class Scales:
@@ -166,23 +167,28 @@ class Scales:
         self.features = 0.0
         self.held = 0.0
         self._gauge.set_back()
+        self._base = self._gauge.now()
 
     @contextmanager
     def page(self, name: str, rows: int, of: int) -> Iterator[None]:
         """A page of a crossing with so many rows, which is of `of` rows in the run."""
-        self._other = max(self._other, self._gauge.peak())
+        self._other = max(self._other, self._more())
         self._gauge.set_back()
         yield
-        self._peaks.setdefault(name, {})[rows] = self._gauge.peak()
+        self._peaks.setdefault(name, {})[rows] = self._more()
         self._rows[name] = of
         self._gauge.set_back()
+
+    def _more(self) -> float:
+        """The peak, beyond what was in use at first."""
+        return max(0.0, self._gauge.peak() - self._base)
 
     def found(self) -> Memory | None:
         """What they come to; nothing on a system that does not tell."""
         if not self._gauge.works:
             return None
         pages = tuple(Page.through(peaks, self._rows[name]) for name, peaks in self._peaks.items())
-        other = max(self._other, self._gauge.peak())
+        other = max(self._other, self._more())
         return Memory(self._device, self._have, pages, other, self.features, self.held)
 
 

@@ -28,7 +28,7 @@ def test_a_page_of_the_run_follows_from_two_widths():
 def test_what_does_not_fit_is_refused_with_the_microbatch_that_does():
     assert LARGE.needs == pytest.approx(23e9) and not LARGE.fits
     assert LARGE.refusal("dpdm", 1024) == (
-        "dpdm needs about 23 GB of memory on cpu with --microbatch 1024, and there are 16 GB: "
+        "dpdm needs about 23 GB of memory on cpu with --microbatch 1024, and 16 GB are free: "
         "take --microbatch 672. Nothing was spent."
     )
     narrow = replace(LARGE, pages=tuple(replace(page, rows=min(page.rows, 672)) for page in LARGE.pages))
@@ -53,17 +53,22 @@ def test_features_that_are_kept_for_each_record_count():
 
 def test_scales_keep_the_peak_of_each_width():
     gc.collect()
-    gauge = Gauge("cpu")
-    gauge.set_back()
-    if not gauge.works or gauge.peak() > 1.05 * expected_memory._status()["VmRSS"]:
-        pytest.skip("this system keeps no peak that can be set back")
     scales = Scales("cpu", have=1e12)
     with scales.page("sum", 32, 1024):
         first = np.ones(2**21)
     with scales.page("sum", 64, 1024):
         second = np.ones(2**24)  # 134 MB
     found = scales.found()
-    assert found is not None and found.pages[0].row * 32 >= 0.5 * (second.nbytes - first.nbytes)
+    assert found is None or found.pages[0].row * 32 >= 0.5 * (second.nbytes - first.nbytes)
+
+
+def test_what_was_in_use_before_is_left_out():
+    records = np.ones(2**24)  # 134 MB, as if they were private
+    scales = Scales("cpu", have=1e12)
+    with scales.page("sum", 32, 32):
+        pass
+    found = scales.found()
+    assert found is None or found.needs < records.nbytes / 2
 
 
 def test_a_limit_of_a_container_is_heeded(tmp_path, monkeypatch):
@@ -73,15 +78,17 @@ def test_a_limit_of_a_container_is_heeded(tmp_path, monkeypatch):
     (tmp_path / "memory.current").write_text("1000\n")
     assert Gauge("cpu").have() > free / 2
     (tmp_path / "memory.max").write_text("3001000\n")
-    assert Gauge("cpu").have() == pytest.approx(expected_memory._status().get("VmRSS", 0) + 3e6, rel=0.1)
+    assert Gauge("cpu").have() == 3e6
 
 
 def test_a_rehearsal_tells_the_memory_of_its_pages():
     spec = DataSpec("made up", 60_000, (1, 8, 8), ("0", "1"))
     method = DPMERF(features=20, steps=2, batch=4, latent=4, width=8)
     found = rehearse(method, make_plan(method, spec, Budget(1.0)), Run(device="cpu")).memory
-    assert found is not None and len(found.pages) == 1 and found.pages[0].rows == 1024
-    assert 0 < found.needs < 2**33 and found.to_json()["fits"] == found.fits
+    if found is None:
+        pytest.skip("this system keeps no peak of memory that can be set back")
+    assert len(found.pages) == 1 and found.pages[0].rows == 1024
+    assert 0 <= found.needs < 2**33 and found.to_json()["fits"] == found.fits
 
 
 @pytest.mark.approved
@@ -98,7 +105,9 @@ def test_a_run_that_does_not_fit_spends_nothing_unless_forced(tmp_path, monkeypa
         out=str(tmp_path / "release"),
         device="cpu",
     )
-    monkeypatch.setattr(Gauge, "have", lambda self: 1e6)
+    monkeypatch.setattr(Gauge, "have", lambda self: -1.0)
+    if not Gauge("cpu").works:
+        pytest.skip("this system keeps no peak of memory that can be set back")
     with pytest.raises(InputError, match="dp-merf needs about .* GB of memory .* Nothing was spent"):
         carry_out(asked, approval=Approval(yes=True))
     assert budget_of(asked.data)["history"] == []
