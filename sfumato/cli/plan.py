@@ -52,6 +52,7 @@ def plan(
     set: options.Settings = None,
     count: options.Count = 10_000,
     device: Device = "auto",
+    microbatch: options.Microbatch = 1024,
     ledger: options.Ledger = None,
     explain: Explain = False,
     json: options.Json = False,

@@ -83,9 +83,10 @@ def train_classifier(
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
     json: options.Json = False,
-) -> Answer:
+) -> Answer | None:
     """Train a classifier on private images within a budget and write a folder that may be published."""
     from sfumato import api
+    from sfumato.flow import request
 
     if provenance is not None and public_test is None and public is None:
         raise InputError(
@@ -94,8 +95,14 @@ def train_classifier(
     how = options.Loudness(json, quiet, verbose)
     if resume is not None:
         alone(options.given(context), BESIDE)
+        if request.follows():
+            request.assist(None, resume)
+            return None
         return resumed(resume, api.read_test(public_test, provenance, public_test_split), ledger, how)
     asked = _request(context.params, options.given(context), options.settings(set), unit)
+    if request.follows():
+        request.assist(asked, None)
+        return None
     seen = api.read_test(public_test, provenance, public_test_split, size=size, grey=grey, label=label)
 
     def act(shown: Silent) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SPLITS = ("train", "test", "validation")
 IMAGE = "image"
 ROWS = 64  # images read together
+BUFFER = 1 << 20  # bytes of a column that are read ahead
 
 
 def parquet_files(folder: Path) -> list[Path]:
@@ -148,7 +149,8 @@ def _table(file: Path) -> Iterator[pq.ParquetFile]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(file) as table:
+        # Read as a stream: a writer may have put all of a file into one row group.
+        with pq.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False) as table:
             yield table
     except InputError:
         raise

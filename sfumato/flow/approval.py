@@ -33,7 +33,10 @@ class Approval:
         if proposal.serious and not self.yes and self.ask is None:
             raise InputError(f"{proposal.serious[0]} Say --yes to go on all the same. Nothing was spent.")
 
-    def confirm(self, proposal: Proposal) -> None:
-        """Ask, where somebody can be asked."""
+    def confirm(self, proposal: Proposal, microbatch: int = 1024) -> None:
+        """Refuse what will not fit into memory, then ask, where somebody can be asked."""
+        memory = proposal.memory
+        if memory is not None and not memory.fits and not self.force:
+            raise InputError(memory.refusal(proposal.plan.method, microbatch))
         if not self.yes and self.ask is not None and not self.ask(proposal):
             raise InputError("Not confirmed; nothing was spent.")

@@ -29,7 +29,7 @@ from sfumato.flow.approval import Approval
 from sfumato.flow.first_audit import audit_first
 from sfumato.flow.make import Learner
 from sfumato.flow.proposal import hopeless, propose
-from sfumato.flow.rehearsal import elsewhere
+from sfumato.flow.rehearsal import Expected, elsewhere
 from sfumato.ledger.job import Job
 from sfumato.ledger.reservation import Charge, charged, costly, finish
 from sfumato.privacy.barrier import Barrier
@@ -88,10 +88,10 @@ class Task(ABC, Generic[Learned, Made]):
         return ()
 
     @abstractmethod
-    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> float:
+    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> Expected:
         """Learn briefly from made-up records, and `complete` each time as if it had been in earnest.
 
-        The seconds that the run will take, by the pace of the rehearsal.
+        What the run will take, by the rehearsal.
         """
 
     @abstractmethod
@@ -145,9 +145,9 @@ def carry_out(
         proposal = propose(task.plan, box, ledger, made=task.made(), out=task.out, useless=useless)
         approval.admit(proposal)
     audited = _audited(task, run.device)
-    seconds = rehearsed(task, run, audited) if costly(box.spec, ledger) else None
+    expected = rehearsed(task, run, audited) if costly(box.spec, ledger) else None
     if proposal is not None:
-        approval.confirm(proposal.timed(seconds))
+        approval.confirm(proposal.expecting(expected), run.microbatch)
     job = job or (Job.find(resume) if resume else Job.create({}, str(ledger) if ledger else None))
     resumable = isinstance(task, Resumable)
     with charged(task.plan, box, job, ledger, resumable=resumable) as charge:
@@ -167,10 +167,10 @@ def _audited(task: Task[Learned, Made], device: str) -> Audited:
     return audited
 
 
-def rehearsed(task: Task[Learned, Made], run: Run, audited: Audited) -> float:
+def rehearsed(task: Task[Learned, Made], run: Run, audited: Audited) -> Expected:
     """Try all that a run needs on made-up records, down to its files, which are written elsewhere and thrown away.
 
-    The seconds that it will take.
+    What it will take.
     """
 
     def complete(learned: Learned) -> None:

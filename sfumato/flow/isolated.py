@@ -25,8 +25,10 @@ from typing import Any, Protocol
 import torch
 
 from sfumato.errors import InputError, RankLost
+from sfumato.flow.expected_memory import Memory
 from sfumato.flow.make import Learner
 from sfumato.flow.method_process import FROM_DATA
+from sfumato.flow.rehearsal import Expected
 from sfumato.networks.generator import Generator
 from sfumato.privacy.barrier import Barrier, behind
 from sfumato.privacy.odometer import Odometer
@@ -111,15 +113,15 @@ class Isolated:
         assert end.generator is not None
         return end.generator
 
-    def rehearse(self, plan: Plan, run: Run, public: Any) -> tuple[float, Generator | None, dict[str, Any]]:
-        """The seconds that learning will take, and what came of a rehearsal if it got to its end."""
+    def rehearse(self, plan: Plan, run: Run, public: Any) -> tuple[Expected, Generator | None, dict[str, Any]]:
+        """What learning will take, and what came of a rehearsal if it got to its end."""
         end = _End()
         nothing = Barrier(None, plan.data, Odometer(plan))
         served = Served(behind(nothing), device=run.device, more=_verbs(run, end), allow=(*ANSWERED, *self.allow))
         with _started(self.start) as (process, channel):
             self._send(channel, self._job("rehearse", plan, run, public))
             _serve(process, channel, served, run, end)
-        return end.seconds, end.generator, end.kept
+        return end.expected, end.generator, end.kept
 
     def _job(self, verb: str, plan: Plan, run: Run, public: Any) -> dict[str, Any]:
         named = replace(plan, data=replace(plan.data, name=base_name(plan.data.name)))
@@ -154,7 +156,7 @@ def _started(start: Callable[[Connection], Process]) -> Iterator[tuple[Process, 
             process.wait()
 
 
-ANSWERED = ("sfumato.run.preview",)  # what the method's side may send beside queries
+ANSWERED = ("sfumato.run.preview", "sfumato.flow.expected_memory")  # what the method's side may send beside queries
 
 
 class _End:
@@ -162,7 +164,7 @@ class _End:
 
     generator: Generator | None = None
     kept: dict[str, Any]
-    seconds = 0.0
+    expected = Expected(0.0)
     said: Exception | None = None
     reached = False
 
@@ -180,8 +182,8 @@ def _verbs(run: Run, end: _End) -> dict[str, Callable[..., Any]]:
         run.pictures["preview"] = Taken(taken)
         _reached(generator)
 
-    def rehearsed(seconds: float, generator: Generator | None, kept: dict[str, Any]) -> None:
-        end.seconds = seconds
+    def rehearsed(seconds: float, memory: Memory | None, generator: Generator | None, kept: dict[str, Any]) -> None:
+        end.expected = Expected(seconds, memory)
         end.kept = kept
         _reached(generator)
 

@@ -66,8 +66,8 @@ def try_out(job: Mapping[str, Any], channel: Connection, line: Line) -> None:
         found.update(generator=generator, kept=brief.kept | brief.made)
 
     run = Run(**job["run"])
-    seconds = rehearse(job["method"], job["plan"], run, job["public"], after=after)
-    line.tell("rehearsed", seconds, found["generator"], found["kept"])
+    expected = rehearse(job["method"], job["plan"], run, job["public"], after=after)
+    line.tell("rehearsed", expected.seconds, expected.memory, found["generator"], found["kept"])
 
 
 _VERBS = {"learn": learn, "rehearse": try_out}

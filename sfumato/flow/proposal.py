@@ -14,7 +14,9 @@ from typing import Any
 from sfumato.accounting.gaussian import mu_of
 from sfumato.data.private import PrivateImages
 from sfumato.engine.label_histogram import CROSSING
+from sfumato.flow.expected_memory import Memory
 from sfumato.flow.expected_time import in_words
+from sfumato.flow.rehearsal import Expected
 from sfumato.ledger.reservation import foreseen
 from sfumato.privacy.plan import Plan
 from sfumato.release.statement.numbers import epsilon, one_in, show
@@ -47,11 +49,16 @@ class Proposal:
     account: dict[str, Any] | None  # of ledger.reservation.foreseen, for those who may see it
     cautions: tuple[Caution, ...]
     hopeless: str | None = None  # why nothing useful can come of it, if that is so
-    seconds: float | None = None  # that the run is expected to take; known once it was rehearsed
+    expected: Expected | None = None  # what the run will take; known once it was rehearsed
 
-    def timed(self, seconds: float | None) -> Proposal:
-        """With the expected time."""
-        return replace(self, seconds=seconds)
+    def expecting(self, expected: Expected | None) -> Proposal:
+        """With the expected time and memory."""
+        return replace(self, expected=expected)
+
+    @property
+    def memory(self) -> Memory | None:
+        """That it will need, where that is known."""
+        return None if self.expected is None else self.expected.memory
 
     @property
     def serious(self) -> list[str]:
@@ -70,15 +77,18 @@ class Proposal:
             yield from _cost(self.account)
         yield "made public", f"{_shape(spec.shape)}; {count_words(self.plan.data.to_json())}; {_classes(spec.classes)}"
         yield "labels", _labels(self.plan)
-        if self.seconds is not None:
-            yield "time", f"{in_words(self.seconds)} on this device, by a rehearsal on made-up records"
+        if self.expected is not None:
+            yield "time", f"{in_words(self.expected.seconds)} on this device, by a rehearsal on made-up records"
+        if self.memory is not None:
+            yield "memory", str(self.memory)
 
     def to_json(self) -> dict[str, Any]:
         """For programs, and for pages that show the same."""
         return {
             "rows": [{"name": name, "text": text} for name, text in self.rows()],
             "account": self.account,
-            "seconds": self.seconds,
+            "seconds": None if self.expected is None else self.expected.seconds,
+            "memory": None if self.memory is None else self.memory.to_json(),
             "warnings": [{"text": caution.text, "serious": caution.serious} for caution in self.cautions],
             "hopeless": self.hopeless,
         }

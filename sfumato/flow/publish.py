@@ -37,7 +37,7 @@ from sfumato.evaluate.real import class_numbers, matched, open_test
 from sfumato.flow.approval import Approval
 from sfumato.flow.flow import Audited, Others, Reserved, Task, carry_out
 from sfumato.flow.make import make_budget
-from sfumato.flow.rehearsal import Stage, trying
+from sfumato.flow.rehearsal import Expected, Stage, trying
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.bounds import BoundedSum, IntegerBound
 from sfumato.privacy.plan import Crossing, Plan, crossing, events_of
@@ -179,12 +179,12 @@ class Publication(Task[Counts, Accuracy]):
         """One number."""
         return "the accuracy of a classifier on these test images, with noise, as one number with its interval"
 
-    def rehearse(self, run: Run, complete: Callable[[Counts], None]) -> float:
+    def rehearse(self, run: Run, complete: Callable[[Counts], None]) -> Expected:
         """Ask the same question of made-up records."""
         with trying(self.plan, run.device, run.microbatch):
             stage = Stage(self.plan, run)
             complete(Counts(stage.release(CROSSING, self.query).cpu(), stage.barrier))
-        return stage.watch.expected
+        return stage.expected()
 
     def learn(self, reserved: Reserved) -> Counts:
         """Ask it."""

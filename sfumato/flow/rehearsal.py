@@ -25,10 +25,12 @@ from torch import Tensor
 
 from sfumato.audit.recording.recording_barrier import made_up
 from sfumato.errors import InputError, SfumatoError
+from sfumato.flow.expected_memory import Memory, Scales
 from sfumato.flow.expected_time import Stopwatch
 from sfumato.networks.generator import settled_briefly
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.inside import Inside, Lot, Units
+from sfumato.privacy.batch import BatchValue
+from sfumato.privacy.inside import REMEMBERED, Inside, Lot, Units, apart, pages_of
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.pages import Pages
 from sfumato.privacy.partitions import PartitionSum
@@ -43,6 +45,14 @@ PARTS = 8  # of held ones on a CPU; elsewhere a block of them, which is what mus
 ROWS = 32  # of a page on a CPU
 USES = 8  # of one crossing, once all of them were tried
 UPDATES = 1  # of held parts between two questions
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a run will take, by its rehearsal."""
+
+    seconds: float
+    memory: Memory | None = None
 
 
 class _Seen(BaseException):
@@ -74,6 +84,10 @@ class Stage:
         self._wider = min(run.microbatch, WIDE) if run.device == "cpu" else self._rows
         self._real = self._inside(self._rows, run.device, self.odometer)
         self._wide = self._inside(self._wider, run.device, Odometer(plan))
+        self._twice = self._inside(2 * ROWS, run.device, Odometer(plan))
+        self._narrow = self._inside(ROWS, run.device, Odometer(plan))
+        self._microbatch = run.microbatch
+        self.scales = Scales(run.device)
         self.noise = self._real.noise
         self._later = later
         self._device = run.device
@@ -87,6 +101,10 @@ class Stage:
     def _inside(self, rows: int, device: str, odometer: Odometer) -> Inside:
         return Inside(self._box, self.spec, odometer, device=device, microbatch=rows, lot=_Everybody())
 
+    def expected(self) -> Expected:
+        """What the run that it stands for will take."""
+        return Expected(self.watch.expected, self.scales.found())
+
     @property
     def complete(self) -> bool:
         """Whether every crossing was tried, but for those that are asked for after learning."""
@@ -98,6 +116,7 @@ class Stage:
         some = max(1, min(parts, some))
         held = self._real.hold(model, some)
         self._shares[held] = parts / some
+        self.scales.held += self._real.size(held) * parts / some
         return held
 
     def train(self, held: Any, *public: Any) -> None:
@@ -119,19 +138,35 @@ class Stage:
             with self.watch.behind(self._shares[query.held]):
                 return self._real.release(name, query, *public)
         self._time_map(getattr(query, "sees", None))
+        if self._asked[name] == 1 and self._device != "cpu":
+            self._weigh(name, query, public)  # before all of a page is tried, which may fail
         wide = name in self._quick
         read = self.odometer.plan.crossings[name].share * self.spec.records
         with self.watch.behind(read / (self._wider if wide else self._rows)):
             answer = (self._wide if wide else self._real).release(name, query, *public)
         if self.watch.last < MOMENT:
             self._quick.add(name)
+        if self._asked[name] == 1 and self._device == "cpu":  # after it, which has warmed things up
+            self._weigh(name, query, public)
         return answer
+
+    def _weigh(self, name: str, query: Any, public: tuple[Any, ...]) -> None:
+        """The memory of pages at two widths, without that of their noise."""
+        if isinstance(query, BatchValue):
+            return  # which has no pages
+        crossing = self.odometer.plan.crossings[name]
+        of = pages_of(crossing, self.spec, self._microbatch).rows
+        for side in (self._narrow, self._wide if name in self._quick and self._device == "cpu" else self._twice):
+            with self.scales.page(name, pages_of(crossing, self.spec, side.sums.microbatch).rows, of), apart():
+                side.total(name, crossing, query, public)
 
     def _time_map(self, sees: Any) -> None:
         """A fixed map of single images is computed once for each record of a run; here twice, for its pace."""
         if sees is None or sees in self._mapped:
             return
         self._mapped.add(sees)
+        kept = 2.0 * self.spec.records * sees.width
+        self.scales.features += kept if kept <= REMEMBERED else 0.0
         page = torch.zeros(self._wider, *self.spec.shape, device=self._device)
         for _ in self.watch.paced(self.spec.records / self._wider, iter(range(2))):
             sees(page)
@@ -163,26 +198,26 @@ def rehearse(
     *,
     later: tuple[str, ...] = (),
     after: Callable[[Stage, Any, Run], None] = lambda stage, learned, run: None,
-) -> float:
+) -> Expected:
     """Learn briefly from made-up records as `run` would, then do `after` with what was learned.
 
-    `later` names crossings that `after` makes. The seconds that learning will take in earnest.
+    `later` names crossings that `after` makes. What learning will take in earnest.
     """
-    with trying(plan, run.device, run.microbatch), settled_briefly():
-        stage = Stage(plan, run, later)
+    stage = Stage(plan, run, later)
+    with trying(plan, run.device, run.microbatch, stage.scales), settled_briefly():
         brief = Rehearsing(
             device=run.device, seed=run.seed, microbatch=run.microbatch, odometer=stage.odometer, watch=stage.watch
         )
         try:
             learned = method.learn(stage.barrier, brief, **({} if public is None else {"public": public}))
         except _Seen:
-            return stage.watch.expected
+            return stage.expected()
         after(stage, learned, brief)
-        return stage.watch.expected
+        return stage.expected()
 
 
 @contextmanager
-def trying(plan: Plan, device: str, microbatch: int) -> Iterator[None]:
+def trying(plan: Plan, device: str, microbatch: int, scales: Scales | None = None) -> Iterator[None]:
     """Turn whatever goes wrong in a rehearsal into one sentence: nothing was spent yet."""
     try:
         yield
@@ -196,6 +231,9 @@ def trying(plan: Plan, device: str, microbatch: int) -> Iterator[None]:
         ) from error
     except Exception as error:
         if no_memory(error):
+            memory = None if scales is None else scales.found()
+            if memory and not memory.fits:
+                raise InputError(memory.refusal(plan.method, microbatch)) from error
             cpu = "" if device == "cpu" else ", or choose --device cpu"
             raise InputError(
                 f"There is not enough memory on {device} for {plan.method} with --microbatch {microbatch}; lower "

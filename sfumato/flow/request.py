@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
     from sfumato.data.public import PublicImages
     from sfumato.flow.approval import Approval
+    from sfumato.flow.make import Learner
     from sfumato.flow.proposal import Proposal
+    from sfumato.flow.rehearsal import Expected
     from sfumato.flow.synthesize import Synthesis
     from sfumato.flow.train_classifier import Training
     from sfumato.ledger.job import Job
@@ -220,11 +222,11 @@ def proposed(request: Request) -> tuple[Plan, Proposal]:
         task = _synthesis(request.settled(), method, box.spec)
         useless = hopeless(task.plan)
         told = propose(task.plan, box, request.ledger, made=task.made(), out=task.out, useless=useless)
-        return task.plan, told.timed(rehearsed(task, _run(request, None), None))
+        return task.plan, told.expecting(rehearsed(task, _run(request, None), None))
 
 
-def expected_seconds(request: Request, spec: DataSpec) -> float:
-    """How long a request will take on its device, by a rehearsal on made-up records."""
+def expected(request: Request, spec: DataSpec) -> Expected:
+    """What a request will take on its device, by a rehearsal on made-up records."""
     from sfumato.flow.flow import rehearsed
 
     task = _synthesis(request.settled(), _method(request, again=True), spec)
@@ -241,13 +243,13 @@ def carry_out(request: Request, progress: Silent | None = None, approval: Approv
     method = _method(request)
     from sfumato.flow import flow
     from sfumato.ledger.job import Job, unless_refused
-    from sfumato.privacy.ranks import join
 
     with request.load(shown(progress)) as box:
         settled, method = _fitted(request.settled(), method, box.spec)
         task = _synthesis(settled, method, box.spec)
+        settled = _dealt(settled, task.plan, ranks := _together())
         with unless_refused(Job.create(asdict(settled), settled.ledger)) as job:
-            run = _run(settled, progress, ranks=join())
+            run = _run(settled, progress, ranks=ranks)
             release = flow.carry_out(task, box, run, job=job, ledger=settled.ledger, approval=approval)
     write_config(settled)
     return release
@@ -262,12 +264,11 @@ def resume(run: str, progress: Silent | None = None, ledger: str | None = None) 
         if request is None or request.method in CLASSIFIERS.values():
             raise InputError(f"The run {run} was begun from Python or by another version; resume it there.")
         from sfumato.flow import flow
-        from sfumato.privacy.ranks import join
 
         method = _method(request, again=True)
         with request.load(shown(progress)) as box:
             task = _synthesis(request, method, box.spec)
-            how = _run(request, progress, ranks=join())
+            how = _run(request, progress, ranks=_together())
             release = flow.carry_out(task, box, how, job=job, ledger=request.ledger)
         write_config(request)
         return request, release
@@ -282,12 +283,37 @@ def assist(request: Request | None, run: str | None) -> None:
     """What a rank other than the first does in a run of several (torchrun), new or resumed."""
     from sfumato.flow import flow
     from sfumato.ledger.manifest import asked_of
+
+    asked = request or Request(**asked_of(str(run)))
+    with asked.load() as box:
+        learner, plan, public = _learner(asked, box.spec)
+        ranks = _together()
+        asked = asked if request is None else _dealt(asked, plan, ranks)
+        flow.assist(learner, plan, box, _run(asked, None, ranks=ranks), public)
+
+
+def _learner(request: Request, spec: DataSpec) -> tuple[Learner, Plan, PublicImages | None]:
+    """What learns, by which plan, and from which public images."""
+    if request.method in CLASSIFIERS.values():
+        training = _training(request, make_classifier(request.settings, request.method), spec, None)
+        return training.classifier, training.plan, training.public
+    synthesis = _synthesis(request, _method(request, again=True), spec)
+    return synthesis.method, synthesis.plan, synthesis.public
+
+
+def _together() -> Any:
+    """The processes that carry this out together."""
     from sfumato.privacy.ranks import join
 
-    request = request or Request(**asked_of(str(run)))
-    with request.load() as box:
-        task = _synthesis(request, _method(request, again=True), box.spec)
-        flow.assist(task.method, task.plan, box, _run(request, None, ranks=join()), task.public)
+    return join()
+
+
+def _dealt(request: Request, plan: Plan, ranks: Any) -> Request:
+    """With pages so small that each rank has some of a sample; a run that is resumed on others keeps them."""
+    from sfumato.privacy.pages import rows_for
+
+    rate = min((c.sampler.rate for c in plan.crossings.values() if not c.held), default=1.0)
+    return replace(request, microbatch=rows_for(rate * plan.data.records, request.microbatch, ranks.size))
 
 
 def train(
@@ -304,8 +330,9 @@ def train(
     with request.load(shown(progress)) as box:
         settled = request.settled()
         task = _training(settled, classifier, box.spec, test)
+        settled = _dealt(settled, task.plan, ranks := _together())
         with unless_refused(Job.create(asdict(settled), settled.ledger)) as job:
-            run = _run(settled, progress)
+            run = _run(settled, progress, ranks=ranks)
             trained = flow.carry_out(task, box, run, job=job, ledger=settled.ledger, approval=approval)
     write_config(settled)
     return trained, _accuracy(trained, test)
@@ -323,7 +350,8 @@ def resume_training(
         classifier = make_classifier(request.settings, request.method)
         with request.load(shown(progress)) as box:
             task = _training(request, classifier, box.spec, test)
-            trained = flow.carry_out(task, box, _run(request, progress), job=job, ledger=request.ledger)
+            how = _run(request, progress, ranks=_together())
+            trained = flow.carry_out(task, box, how, job=job, ledger=request.ledger)
         write_config(request)
         return request, trained, _accuracy(trained, test)
 

@@ -15,7 +15,7 @@ from sfumato.errors import InputError
 from sfumato.flow.flow import Audited, Others, Reserved, Resumable
 from sfumato.flow.isolated import STATED, Isolated
 from sfumato.flow.make import Learner, check_out
-from sfumato.flow.rehearsal import IMAGES, Stage, rehearse, trying
+from sfumato.flow.rehearsal import IMAGES, Expected, Stage, rehearse, trying
 from sfumato.methods import Method
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.odometer import Odometer
@@ -84,7 +84,7 @@ class Synthesis(Resumable[Learned, Release]):
         more = " and the noisy measurement" if self.method.measured else ""
         return f"{self.count:,} synthetic images with labels ({self.format}), the weights of their generator{more}"
 
-    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> float:
+    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> Expected:
         """With all that the method needs; it makes a few images."""
         if self.isolate:
             return self._rehearse_apart(run, complete)
@@ -95,15 +95,15 @@ class Synthesis(Resumable[Learned, Release]):
 
         return rehearse(self.method, self.plan, run, self.public, after=after)
 
-    def _rehearse_apart(self, run: Run, complete: Callable[[Learned], None]) -> float:
+    def _rehearse_apart(self, run: Run, complete: Callable[[Learned], None]) -> Expected:
         """The same where the method never runs in this process."""
         with trying(self.plan, run.device, run.microbatch):
-            seconds, generator, kept = Isolated(self.method).rehearse(self.plan, run, self.public)
+            expected, generator, kept = Isolated(self.method).rehearse(self.plan, run, self.public)
             if generator is not None:
                 blind = Barrier(None, self.plan.data, Odometer(self.plan), device=run.device)
                 images = generator.sample(IMAGES, seed=run.seed)
                 complete(Learned(self.method, self.plan, generator, images, blind, kept, isolated=True))
-        return seconds
+        return expected
 
     def learn(self, reserved: Reserved) -> Learned:
         """Learn, and make the images."""

@@ -16,7 +16,7 @@ from sfumato.data.public import PublicImages
 from sfumato.errors import InputError
 from sfumato.flow.flow import Audited, Others, Reserved, Resumable, carry_out
 from sfumato.flow.make import Learner, boxed, make_plan
-from sfumato.flow.rehearsal import Stage, rehearse
+from sfumato.flow.rehearsal import Expected, Stage, rehearse
 from sfumato.flow.synthesize import noise_facts, tuning_of
 from sfumato.privacy.barrier import Barrier
 from sfumato.privacy.plan import Plan
@@ -104,7 +104,7 @@ class Training(Resumable[Learned, TrainedClassifier]):
         """A classifier."""
         return "the weights of a classifier, which answers with the names of the classes"
 
-    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> float:
+    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> Expected:
         """A step of training."""
 
         def after(stage: Stage, network: Network, brief: Run) -> None:
@@ -117,6 +117,7 @@ class Training(Resumable[Learned, TrainedClassifier]):
         barrier, run = reserved.start(self.plan)
         with run.interruptible():
             network: Network = self.classifier.learn(barrier, run, self.public)  # type: ignore[assignment]
+            run.ranks.wait()
             run.finished()
             run.check()
         return Learned(network, barrier, run.seed)

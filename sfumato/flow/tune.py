@@ -26,7 +26,7 @@ from sfumato.errors import InputError
 from sfumato.flow.approval import Approval
 from sfumato.flow.flow import Audited, Others, Reserved, Task, carry_out
 from sfumato.flow.make import AUTO, Learner, check_out, labels_for, make_method, make_plan
-from sfumato.flow.rehearsal import IMAGES, Stage, rehearse
+from sfumato.flow.rehearsal import IMAGES, Expected, Stage, rehearse
 from sfumato.flow.synthesize import Learned, Synthesis, released
 from sfumato.methods import Method
 from sfumato.privacy.bounds import BoundedSum
@@ -254,13 +254,14 @@ class Selection(Task[Learned, Release]):
         """The images of the best run, of a number that stays secret."""
         return f"{self.count:,} synthetic images of the best of about {self.runs.mean:g} runs, and their generator"
 
-    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> float:
+    def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> Expected:
         """Every method, its score included."""
         each = [
             rehearse(method, plan, run, later=(SCORE,), after=_scored(method, plan, complete))
             for method, plan in self.candidates
         ]
-        return self.runs.mean * sum(each) / len(each)
+        seconds = self.runs.mean * sum(one.seconds for one in each) / len(each)
+        return Expected(seconds, max((one.memory for one in each if one.memory), key=lambda m: m.needs, default=None))
 
     def learn(self, reserved: Reserved) -> Learned:
         """As many runs as were drawn; of all of them only the best is kept."""

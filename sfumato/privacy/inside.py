@@ -37,6 +37,7 @@ from sfumato.remembered import attach
 from sfumato.types import DataSpec, Unit
 
 PEOPLE = 128  # persons whose terms are held at once
+FINER = 2.0**-8  # of a grid: what the float sum of one page is rounded to, so that pages add up exactly
 REMEMBERED = 2**33  # bytes of features that are kept, at most; of more, they are computed each time
 
 Units = NDArray[np.int64]
@@ -132,7 +133,8 @@ class Inside:
             return self.sums.value(name, query, units if self.ranks.owns(0) else units[:0], public)
         ordered = isinstance(crossing.sampler, FullBatch) and self.spec.count_public
         placed = self._lot.placed(self._pages(crossing, ordered), units, ordered, self.noise)
-        return self.sums.total(name, query, self.ranks.share(placed), len(units), public, paced=ordered)
+        drawn = int(self.ranks.same(torch.tensor([len(units)]))[0])  # by the first rank, whose sample is taken
+        return self.sums.total(name, query, self.ranks.share(placed), drawn, public, paced=ordered)
 
     def noisy(self, name: str, crossing: Crossing, total: Tensor) -> Tensor:
         """With the noise of the next use."""
@@ -168,12 +170,7 @@ class Inside:
         return bytes(self.ranks.same(torch.frombuffer(bytearray(self.noise.take(32)), dtype=torch.uint8)).tolist())
 
     def _pages(self, crossing: Crossing, ordered: bool) -> Pages:
-        """From public facts: the expected number of units, and how many may be held at once."""
-        expected = crossing.share * self.spec.records
-        most = min(self.sums.microbatch, PEOPLE) if self.spec.unit is Unit.PERSON else self.sums.microbatch
-        if ordered:
-            return Pages.holding(self.spec.records, most, self.ranks.size)
-        return Pages.sampled(expected, most, self.ranks.size)
+        return pages_of(crossing, self.spec, self.sums.microbatch, ordered)
 
     def _of_parts(self, name: str, crossing: Crossing, query: PartitionSum, public: tuple[Any, ...]) -> Tensor:
         parts = inside(query.held)
@@ -194,10 +191,25 @@ class Inside:
         made = Partitions(model, parts, sums.data, self.spec, relation, self._key(), sums.device, self.ranks.owns)
         return hide(made)
 
+    def size(self, held: PartitionHandle) -> int:
+        """Bytes of the states of held parts; public, since they follow from their model."""
+        return inside(held).bytes
+
     def train(self, held: PartitionHandle, *public: Any) -> None:
         """One update of every held part, on its own records. Returns nothing, and costs nothing."""
         with apart():
             inside(held).train(*public)
+
+
+def pages_of(crossing: Crossing, spec: DataSpec, microbatch: int, ordered: bool = False) -> Pages:
+    """From public facts: the expected number of units, and how many may be held at once.
+
+    The number of ranks has no part in it: a record's numbers may depend, by rounding, on the shape of its page.
+    """
+    most = min(microbatch, PEOPLE) if spec.unit is Unit.PERSON else microbatch
+    if ordered:
+        return Pages.holding(spec.records, most)
+    return Pages.sampled(crossing.share * spec.records, most)
 
 
 class Sums:
@@ -253,7 +265,10 @@ class Sums:
         self._attach(query, page, images)
         if not singly:
             assert not isinstance(query, BoundedSum)
-            total += query.total(images, labels, *public, there=there)
+            # Onto a fine grid page by page: so pages add up to the bit, whichever rank has them, and in any order. A
+            # unit moves three pages at most, and each by 2^-8 of what the slack has for rounding to the grid.
+            step = query.bound.grid * FINER
+            total += torch.round(query.total(images, labels, *public, there=there) / step) * step
             return
         terms = query.bound.project(query.rows(images, labels, *public))
         terms = terms.masked_fill_(~there.view(-1, *[1] * (terms.dim() - 1)), 0)

@@ -39,15 +39,15 @@ class Pages:
     count: int
 
     @classmethod
-    def holding(cls, places: int, most: int, ranks: int = 1) -> Pages:
-        """Pages of at most `most` rows with at least so many places, some for each rank."""
-        count = max(1, -(-places // most), min(ranks, -(-places // BLOCK)))
+    def holding(cls, places: int, most: int) -> Pages:
+        """Pages of at most `most` rows with at least so many places."""
+        count = max(1, -(-places // most))
         return cls(min(most, -(-max(1, -(-places // count)) // BLOCK) * BLOCK), count)
 
     @classmethod
-    def sampled(cls, expected: float, most: int, ranks: int = 1) -> Pages:
+    def sampled(cls, expected: float, most: int) -> Pages:
         """Pages for a sample of varying size."""
-        return cls.holding(math.ceil(expected + ROOM * math.sqrt(expected)), most, ranks)
+        return cls.holding(places_for(expected), most)
 
     def in_order(self, units: Units) -> Units:
         """(pages, rows): the units one after the other; for those whose number and order are public."""
@@ -66,6 +66,22 @@ class Pages:
         sheet = np.full(self.rows * self.count, BLANK)
         sheet[_shuffled(len(sheet), noise)[: len(units)]] = units
         return sheet.reshape(self.count, self.rows)
+
+
+def places_for(expected: float) -> int:
+    """Places that a sample of varying size is given."""
+    return math.ceil(expected + ROOM * math.sqrt(expected))
+
+
+def rows_for(expected: float, most: int, ranks: int) -> int:
+    """Rows of a page, `most` or fewer, with which a sample has a page for each rank; a block at least.
+
+    >>> rows_for(256, most=1024, ranks=1), rows_for(256, most=1024, ranks=4)
+    (1024, 96)
+    """
+    if ranks == 1:
+        return most
+    return min(most, -(-places_for(expected) // (ranks * BLOCK)) * BLOCK)
 
 
 def _shuffled(count: int, noise: Noise) -> Units:

@@ -101,7 +101,9 @@ class Preview:
         self.total = total
         done = step + 1
         last = self.steps[-1] if self.steps else 0
-        if not self.run.previews or not any(last < due <= done for due in due_steps(total, self.times)):
+        if not self.run.previews or not self.run.ranks.first:
+            return
+        if not any(last < due <= done for due in due_steps(total, self.times)):
             return
         self.grids.append(self._grid(net))
         self.steps.append(done)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sfumato.flow.expected_time import in_words
 from sfumato.flow.proposal import Proposal, cautions, guaranteed, hopeless
-from sfumato.flow.request import Request, expected_seconds, explained, plan_for
+from sfumato.flow.request import Request, expected, explained, plan_for
 from sfumato.release.statement.numbers import epsilon as shown
 from sfumato.release.statement.numbers import one_in, show
 from sfumato.types import DataSpec
@@ -43,7 +43,7 @@ def proposal_of(
 
 def time_of(request: Request, spec: DataSpec) -> dict[str, str]:
     """How long it will take here, by a rehearsal on made-up records: a row for whoever approves."""
-    return {"name": "time", "text": f"{in_words(expected_seconds(request, spec))}, by a rehearsal on made-up records"}
+    return {"name": "time", "text": f"{in_words(expected(request, spec).seconds)}, by a rehearsal on made-up records"}
 
 
 def _cost(facts: dict[str, Any], account: dict[str, Any] | None) -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from sfumato.data import load
+from sfumato.data import load, parquet
 from sfumato.data.private import records
 from sfumato.types import Unit
 from tests.made_up import expects
@@ -50,6 +50,20 @@ def test_a_file(folder, struct):
     box = load(path, person="person")
     assert box.spec.unit is Unit.PERSON and box.spec.records == 75
     assert records(box).persons.tolist() == [at // 2 for at in range(150)]
+
+
+def test_a_large_row_group_is_read_as_a_stream(folder, monkeypatch):
+    noise = np.random.default_rng(0).integers(0, 256, (1000, 64, 64, 3), dtype=np.uint8)
+    table = pa.table({"image": pa.array([b"P6 64 64 255\n" + one.tobytes() for one in noise], pa.binary())})
+    pq.write_table(table, folder / "a.parquet", row_group_size=1000, write_batch_size=16)
+    whole = table.nbytes
+    del table
+    before, seen = pa.total_allocated_bytes(), []
+    decode = parquet.decode
+    monkeypatch.setattr(parquet, "decode", lambda *given: seen.append(pa.total_allocated_bytes()) or decode(*given))
+    box = load(folder)
+    assert np.array_equal(records(box).read(slice(990, 1000)), noise[990:].transpose(0, 3, 1, 2))
+    assert max(seen) - before < whole / 2
 
 
 def test_a_folder_of_files_without_splits(folder):

@@ -7,6 +7,9 @@ import multiprocessing
 import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -226,3 +229,57 @@ def test_a_changed_image_does_not_open_a_new_budget(home):
         carry_out(request(moved))
     assert not (moved / "release").exists() and not (home / "touched").exists()
     assert unfinished() == []
+
+
+RANKED = [
+    "--method",
+    "dpgan",
+    "--epsilon",
+    "2",
+    "--labels",
+    "uniform",
+    "--device",
+    "cpu",
+    "--count",
+    "30",
+    *("--set", "steps=3000", "--set", "batch=60", "--set", "fakes=4", "--set", "latent=4", "--set", "width=8"),
+    *("--set", "critic_width=4", "--set", "generator=conv", "--yes", "--force", "--quiet"),
+]
+
+
+def ranks(count: int, *given: str) -> subprocess.Popen[str]:
+    """`sfumato synthesize` in so many processes."""
+    together = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}") if count > 1 else ()
+    command = [sys.executable, *together, "-m", "sfumato", "synthesize", *given]
+    here = str(Path(__file__).parents[2])
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": here}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+
+
+def process_of(torchrun: int, rank: int) -> int:
+    """The number of the process that has this rank."""
+    for child in Path(f"/proc/{torchrun}/task/{torchrun}/children").read_text().split():
+        if f"RANK={rank}".encode() in Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
+            return int(child)
+    raise AssertionError(f"there is no rank {rank}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_killed_rank_ends_the_run_and_another_number_of_ranks_takes_it_up(home):
+    data = str(home / "scans.npz")
+    run = ranks(2, data, *RANKED, "--out", str(home / "release"))
+    runs = Path(os.environ["SFUMATO_RUNS"])
+    while not list(runs.glob("*/checkpoint.safetensors")):
+        assert run.poll() is None, run.communicate()[0]
+        time.sleep(0.05)
+    os.kill(process_of(run.pid, 1), signal.SIGKILL)
+    said = run.communicate(timeout=240)[0]
+    assert run.returncode != 0 and "A rank of this run was lost" in said
+    assert budget_of(data)["spent"] == pytest.approx(2.0, rel=1e-3) and not (home / "release").exists()
+    again = ranks(3, "--resume", unfinished()[0], "--quiet")
+    said = again.communicate(timeout=600)[0]
+    assert again.returncode == 0, said
+    shown = budget_of(data)
+    assert len(shown["history"]) == 1 and shown["spent"] == pytest.approx(2.0, rel=1e-3)
+    assert len(Release.load(home / "release").images) == 30 and unfinished() == []

@@ -171,7 +171,7 @@ def test_what_is_confirmed_has_a_time_and_a_run_that_is_resumed_is_not_asked_aga
     with load(str(scans)) as box:
         task = Synthesis(TINY, make_plan(TINY, box.spec, Budget(epsilon=5)), count=4)
         carry_out(task, box, api_run(), approval=Approval(force=True, ask=ask))
-    assert len(asked) == 1 and asked[0].seconds > 0 and "time" in dict(asked[0].rows())
+    assert len(asked) == 1 and asked[0].expected.seconds > 0 and "time" in dict(asked[0].rows())
 
 
 def test_automatic_labels_are_measured_where_data_are_private():

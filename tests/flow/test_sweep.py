@@ -173,7 +173,7 @@ def test_a_selection_that_fails_stays_spent_and_is_not_begun_again_by_itself(tmp
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sfumato.flow.tune.Selection.state", stop)
-    monkeypatch.setattr("sfumato.flow.flow.rehearsed", lambda *given: 1.0)
+    monkeypatch.setattr("sfumato.flow.flow.rehearsed", lambda *given: None)
     with pytest.raises(Exception, match="stays spent"):
         sweep(private(tmp_path), tmp_path / "out")
     monkeypatch.undo()

@@ -127,3 +127,18 @@ def test_far_more_records_than_declared_are_added_one_by_one():
     images, labels = arrays(300)
     exact = query.rows(torch.from_numpy(images).float() / 255, torch.from_numpy(labels)).sum(0)
     assert torch.allclose(total.cpu(), exact, atol=1e-3)
+
+
+@pytest.mark.parametrize("way", ["ghost", "vmap"])
+def test_sums_of_pages_add_up_to_the_bit_however_they_are_dealt_out(way):
+    """Each of several ranks has some of the pages; float sums must not show which."""
+    data = box(320)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 5), nn.Tanh(), nn.Linear(5, 1))
+    query = per_example(net, lambda net, images, labels: net(images)[:, 0], clip=0.3, batch=320, way=way)
+    sums = behind(Barrier(data, data.spec, Odometer(plan(data.spec)), microbatch=32)).sums
+    pages = np.arange(320).reshape(10, 32)
+    whole = sums.total("sum", query, pages, 320, ())
+    for size in (2, 3, 4):
+        shares = [sums.total("sum", query, pages[rank::size], 320, ()) for rank in range(size)]
+        assert torch.equal(sum(shares), whole)

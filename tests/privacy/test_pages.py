@@ -8,13 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.privacy.noise import Noise
-from sfumato.privacy.pages import BLANK, Pages
+from sfumato.privacy.pages import BLANK, BLOCK, Pages, rows_for
 
 
-@given(st.integers(1, 5000), st.integers(1, 2000), st.integers(1, 4))
-def test_there_is_a_place_for_all_and_no_page_is_too_large(places, most, ranks):
-    pages = Pages.holding(places, most, ranks)
+@given(st.integers(1, 5000), st.integers(1, 2000))
+def test_there_is_a_place_for_all_and_no_page_is_too_large(places, most):
+    pages = Pages.holding(places, most)
     assert pages.rows * pages.count >= places and pages.rows <= most
+
+
+@given(st.integers(1, 5000), st.integers(BLOCK, 2000), st.integers(1, 8))
+def test_pages_can_be_cut_so_that_every_rank_has_one(expected, most, ranks):
+    rows = rows_for(expected, most, ranks)
+    assert rows <= most
+    assert rows == BLOCK or Pages.sampled(expected, rows).count > ranks // 2
 
 
 @pytest.mark.parametrize("units", [0, 1, 31, 96, 97, 300])

@@ -26,6 +26,7 @@ With public images come ordinary steps first, on all of them or on those of clas
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -51,7 +52,7 @@ from sfumato.networks.diffusion import SAMPLERS, DiffusionGenerator
 from sfumato.networks.generator import Generator
 from sfumato.networks.part import ALL, PARTS, adapt, multiplied, train_only
 from sfumato.privacy.barrier import Barrier
-from sfumato.privacy.plan import BudgetShare, Plan
+from sfumato.privacy.plan import BudgetShare, Crossing, Plan
 from sfumato.record_rng import normal, record_keys, uniform
 from sfumato.run.run import Run
 from sfumato.types import DataSpec, Site
@@ -62,6 +63,7 @@ DEVIATIONS = (
     "Loss distributions in place of the paper's Renyi accountant: less noise for the same epsilon.",
     "No FID against private images chooses a checkpoint: the last averaged weights are released.",
 )
+MOST_POSITIONS = 4096  # maps of 64x64: 16 million pairs of positions for each copy of a record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +134,20 @@ class DPDM(DPSGDMethod):
 
     def shares(self, spec: DataSpec) -> dict[str, BudgetShare]:
         return embedding_shares(self.embedding_share) | query_shares(self.query_share)
+
+    def crossings(self, spec: DataSpec, z: float) -> dict[str, Crossing]:
+        if (found := self.positions(spec)) > MOST_POSITIONS:
+            wanted = math.ceil(self.patch * math.sqrt(found / MOST_POSITIONS))
+            raise ValueError(
+                f"Expected at most {MOST_POSITIONS} positions for attention, found {found} for "
+                f"images of {spec.shape[2]}x{spec.shape[1]}; take patch={wanted}, a larger depth, or attention=0."
+            )
+        return super().crossings(spec, z)
+
+    def positions(self, spec: DataSpec) -> int:
+        """At the highest resolution that has attention; 0 without it."""
+        smaller = self.patch * 2 ** max(0, self.depth - self.attention)
+        return math.prod(-(-side // smaller) for side in spec.shape[1:]) if self.attention else 0
 
     def facts(self, plan: Plan) -> dict[str, Any]:
         return super().facts(plan) | public_facts(self.public_steps)
