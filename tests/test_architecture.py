@@ -41,6 +41,7 @@ ORDER = (
     "audit",
     "classify",
     "flow",
+    "federation",
     "api",
     "estimator",
     "bench",
