@@ -17,6 +17,7 @@ from sfumato.cli.check_public import check_public
 from sfumato.cli.compare import compare
 from sfumato.cli.ending import ended
 from sfumato.cli.evaluate import evaluate
+from sfumato.cli.federate import federate
 from sfumato.cli.keygen import keygen
 from sfumato.cli.methods import methods
 from sfumato.cli.plan import plan
@@ -51,6 +52,7 @@ VERBS = (
     train_classifier,
     tune,
     sweep,
+    federate,
     budget,
     runs,
     audit,

@@ -24,8 +24,8 @@ from sfumato.run.run import Run
 
 # What the data process may send beside what queries are made of: a plan and public images.
 FROM_DATA = (
-    *("sfumato.privacy." + name for name in ("plan", "mechanisms", "samplers")),
-    *("sfumato." + name for name in ("accounting.selection", "data.public", "run.preview")),
+    *("sfumato.privacy." + name for name in ("plan", "mechanisms", "samplers", "banded")),
+    *("sfumato." + name for name in ("accounting.selection", "data.public", "run.preview", "flow.expected_memory")),
 )
 
 

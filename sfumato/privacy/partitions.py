@@ -81,6 +81,22 @@ class PartitionSum:
         return (self.queries, *self.shape)
 
 
+class HeldState(Protocol):
+    """What a checkpoint asks of what is behind a handle."""
+
+    parts: int
+
+    @property
+    def bytes(self) -> int:
+        """Size of the state that is here."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As it was."""
+
+
 class Partitions:
     """What is behind a handle: the partition, the state of each part, and the way they read their records."""
 
@@ -256,16 +272,17 @@ def _nearby(data: Records | None, order: NDArray[np.int64], device: str) -> Tens
     return torch.from_numpy(data.read(order)).to(device)
 
 
-_INSIDE: WeakKeyDictionary[PartitionHandle, Partitions] = WeakKeyDictionary()
+_INSIDE: WeakKeyDictionary[PartitionHandle, Any] = WeakKeyDictionary()
 
 
 def inside(held: PartitionHandle) -> Partitions:
     """Open a handle; for the barrier and for checkpoints alone."""
-    return _INSIDE[held]
+    parts: Partitions = _INSIDE[held]
+    return parts
 
 
-def hide(parts: Partitions) -> PartitionHandle:
-    """A handle on parts."""
+def hide(parts: HeldState) -> PartitionHandle:
+    """A handle on parts, or on what is known here of parts that are held elsewhere."""
     held = PartitionHandle(parts.parts)
     _INSIDE[held] = parts
     return held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sfumato.release.statement.numbers import epsilon, show, up
@@ -27,7 +28,7 @@ def guarantee(plan: dict[str, Any]) -> dict[str, Any]:
         "delta": given["delta"],
         "mu": given.get("mu"),
         "advantage": given.get("advantage"),
-        "model": "central: one trusted custodian holds the data and runs this software",
+        "model": model_words(plan.get("federated")),
         "relation": given["relation"],
         "relation_in_words": relation,
         "neighbours": neighbour_words(given["relation"], given["unit"], data["count_public"]),
@@ -36,7 +37,22 @@ def guarantee(plan: dict[str, Any]) -> dict[str, Any]:
         "size": count_words(data),
         "at_deltas": [{"delta": delta, "epsilon": up(eps, 6)} for delta, eps in _at_deltas(plan)],
         "curve": [list(point) for point in plan.get("curve") or ()],
+        **({"federated": plan["federated"]} if plan.get("federated") else {}),
     }
+
+
+def model_words(federated: dict[str, Any] | None) -> str:
+    """Who holds the data, and who sees what of them."""
+    if federated is None:
+        return "central: one trusted custodian holds the data and runs this software"
+    held = f"federated: {len(federated['sites'])} sites hold their own records"
+    if federated["trust"] == "trusted":
+        return f"{held}, and a trusted coordinator sees a sum of each and adds the noise"
+    loss = f"up to {federated['dropouts']} of them may be missing from a sum and {federated['colluders']} may collude"
+    cost = federated["log10_of_shares"]
+    more = "" if cost is None else f" (in shares, noise costs less than 1e{math.ceil(cost) + 1} of epsilon more)"
+    seen = "a coordinator that is honest but curious sees noisy sums alone"
+    return f"{held} and add shares of the noise{more}, {loss}; {seen}"
 
 
 def _at_deltas(plan: dict[str, Any]) -> list[tuple[float, float]]:
@@ -183,6 +199,7 @@ def other_releases(plan: dict[str, Any], account: dict[str, Any] | None) -> dict
     """Point 7. Of other runs only the listed keys are told, and of no account but that of the data's own name."""
     if account is None:
         why = "the set is public" if plan["data"].get("public") else "no lasting account was kept for these data"
+        why = "every site keeps an account of its own" if plan.get("federated") else why
         return {"summary": f"Does not apply: {why}, so no other runs are counted.", "runs": []}
     if not account.get("named", True):
         why = "these data came without a name, and what the ledger counts against their records is not told"
