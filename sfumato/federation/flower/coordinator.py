@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.federation.flower.link import Link, looks
+from sfumato.federation.flower.link import ROOT, SECRET, Link, looks
 
 PATIENCE = 10.0  # seconds in which a run that was just started is handed out
 APP = """
@@ -33,7 +33,7 @@ def led(link: Link) -> Iterator[Any]:
     from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
     from flwr.superlink.grid import HttpGrid
 
-    grid = HttpGrid(*link.place, token=_token(link, _started(link)))
+    grid = HttpGrid(*link.place, token=_leading(link))
     client = grid._runtime_client
     beats = HeartbeatSender(make_task_heartbeat_fn_http(client))
     beats.start()
@@ -46,6 +46,20 @@ def led(link: Link) -> Iterator[Any]:
         client.PushTaskOutput(PushTaskOutputRequest(sub_status=end))
         beats.stop()
         grid.close()
+
+
+def _leading(link: Link) -> str:
+    """What the leader of a new run shows with each call."""
+    from httpx import HTTPError
+
+    try:
+        return _token(link, _started(link))
+    except HTTPError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"The SuperLink at {link.address} cannot be led ({reason}): look whether it runs there, and whether "
+            f"{ROOT} and {SECRET} name its files."
+        ) from error
 
 
 def _started(link: Link) -> int:
@@ -67,7 +81,7 @@ def _started(link: Link) -> int:
 
 
 def _token(link: Link, run: int) -> str:
-    """What the leader of a run shows with each call; runs whose coordinator was lost before this are passed over."""
+    """That of a run; those whose coordinator was lost before it had one are passed over."""
     from flwr.proto.runtime_pb2 import AcquireTaskRequest
     from flwr.supercore.constant import TaskType
     from flwr.supercore.runtime import RuntimeHttpClient

@@ -48,8 +48,9 @@ def _answered(ways: list[Any], found: Any, replies: Mapping[str, Callable[[bytes
     from flwr.supercore.run import RunNotRunningException
 
     send, _, _, pull, push, confirm = ways
+    head, tree = found
     try:
-        message = _fetched(*found, pull, confirm)
+        message = _fetched(head, tree, pull, confirm)
         _send(_reply(message, replies), send, push)
     except (ObjectPullError, RunNotRunningException):
         LOG.warning("A coordinator went away before it had its reply.")

@@ -24,6 +24,7 @@ class FlowerTransport:
         self._grid = grid
         self._sites = tuple(sites)
         self._nodes: dict[str, int] = {}  # where a site was met last
+        self._registered: dict[int, str] = {}  # who is there, with the name that the SuperLink has, if any
         self._greeted: set[int] = set()
         self._greetings: dict[str, int] = {}  # without a reply as yet
 
@@ -71,10 +72,11 @@ class FlowerTransport:
 
     def _meet(self) -> None:
         """Greet who is new and give them a moment to say their name; forget who went."""
-        there = set(self._grid.get_node_ids())
+        self._registered = {node.node_id: node.name for node in self._grid.get_nodes()}
+        there = self._registered.keys()
         new = {self._sent(GREET, node, b"", math.inf): node for node in there - self._greeted}
         self._nodes = {name: node for name, node in self._nodes.items() if node in there}
-        self._greeted = there
+        self._greeted = set(there)
         self._greetings |= new
         for _ in looks(time.monotonic() + INTRODUCTION):
             self._hear_names()
@@ -82,9 +84,11 @@ class FlowerTransport:
                 return
 
     def _hear_names(self) -> None:
+        """Whoever was registered with a name, and so with a key, goes by no other."""
         for number, body in self._heard(self._greetings):
             node = self._greetings.pop(number)
-            self._nodes |= {body.decode(): node} if body else {}
+            if body is not None and self._registered.get(node) in ("", body.decode()):
+                self._nodes[body.decode()] = node
 
     def _sent(self, kind: str, node: int, body: bytes, until: float) -> str:
         """The number of a message that is on its way."""

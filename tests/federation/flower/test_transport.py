@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from subprocess import Popen
 
 import pytest
@@ -12,17 +12,11 @@ import pytest
 from sfumato.federation import flower
 from sfumato.federation.flower.link import looks
 from sfumato.federation.transport import Transport
-from tests.federation.flower.processes import Processes, kill, processes, superlink
+from tests.federation.flower.processes import Processes, kill, superlink
 
 pytestmark = [pytest.mark.federation, pytest.mark.filterwarnings("default")]
 SITES = ("north", "south", "west")
 SOON = 60.0  # seconds; enough on a machine that does other things
-
-
-@pytest.fixture
-def started(tmp_path) -> Iterator[Processes]:
-    with processes(tmp_path / "processes") as all_of_them:
-        yield all_of_them
 
 
 def sites(started: Processes, address: str) -> dict[str, Popen[bytes]]:
