@@ -17,6 +17,7 @@ ROOT = "SFUMATO_FLOWER_ROOT"  # the certificate that signed the one of the Super
 KEY = "SFUMATO_FLOWER_KEY"  # the private key by which a site is known to it
 SECRET = "SFUMATO_FLOWER_SECRET"  # what lets a coordinator lead
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}  # Flower's calls to its makers
+PIECE = 1 << 20  # bytes
 BRIEFLY, LONG = 0.02, 0.5  # seconds between two looks: the first, and the longest
 
 
@@ -77,15 +78,18 @@ def need_flower() -> None:
 
 
 def packed(body: bytes) -> Any:
-    """Bytes as an array, which Flower sends in pieces, however large it is; none of it is pickled."""
-    from flwr.app import Array, ArrayRecord, RecordDict
+    """Bytes as one piece where they are few; as an array, which Flower sends in many, where they are not."""
+    from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-    return RecordDict({"body": ArrayRecord({"bytes": Array("uint8", (len(body),), "bytes", body)})} if body else {})
+    if len(body) <= PIECE:
+        return RecordDict({"body": ConfigRecord({"bytes": body})})
+    return RecordDict({"body": ArrayRecord({"bytes": Array("uint8", (len(body),), "bytes", body)})})
 
 
 def unpacked(content: Any) -> bytes:
-    """The bytes that were packed."""
-    return bytes(content["body"]["bytes"].data) if "body" in content else b""
+    """The bytes that were packed; nothing is unpickled."""
+    found = content["body"]["bytes"]
+    return found if isinstance(found, bytes) else bytes(found.data)
 
 
 def looks(until: float = math.inf) -> Iterator[None]:

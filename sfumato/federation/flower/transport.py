@@ -56,7 +56,7 @@ class FlowerTransport:
     def end(self) -> None:
         """Tell the sites that the run is over; those that do not hear it stay up."""
         until = time.monotonic() + FAREWELL
-        told = {self._sent(END, node, b"", until): name for name, node in self._nodes.items()}
+        told = self._sent(END, dict.fromkeys(self._nodes.values(), b""), until)
         for _ in looks(until):
             for number, _body in self._heard(told):
                 del told[number]
@@ -67,17 +67,18 @@ class FlowerTransport:
         """Names by the numbers of their messages; they are taken out of `unsent`."""
         if unsent:
             self._meet()
-        here = [name for name in unsent if name in self._nodes]
-        return {self._sent(ASK, self._nodes[name], unsent.pop(name), until): name for name in here}
+        here = {self._nodes[name]: name for name in unsent if name in self._nodes}
+        sent = self._sent(ASK, {node: unsent.pop(name) for node, name in here.items()}, until)
+        return {number: here[node] for number, node in sent.items()}
 
     def _meet(self) -> None:
         """Greet who is new and give them a moment to say their name; forget who went."""
         self._registered = {node.node_id: node.name for node in self._grid.get_nodes()}
         there = self._registered.keys()
-        new = {self._sent(GREET, node, b"", math.inf): node for node in there - self._greeted}
+        new = self._sent(GREET, dict.fromkeys(there - self._greeted, b""), math.inf)
         self._nodes = {name: node for name, node in self._nodes.items() if node in there}
         self._greeted = set(there)
-        self._greetings |= new
+        self._greetings = {number: node for number, node in self._greetings.items() if node in there} | new
         for _ in looks(time.monotonic() + INTRODUCTION):
             self._hear_names()
             if not new.keys() & self._greetings.keys():
@@ -90,13 +91,14 @@ class FlowerTransport:
             if body is not None and self._registered.get(node) in ("", body.decode()):
                 self._nodes[body.decode()] = node
 
-    def _sent(self, kind: str, node: int, body: bytes, until: float) -> str:
-        """The number of a message that is on its way."""
+    def _sent(self, kind: str, bodies: Mapping[int, bytes], until: float) -> dict[str, int]:
+        """Nodes by the numbers of the messages that are on their way to them; none for a node that just went."""
         from flwr.app import Message
 
         left = None if until == math.inf else max(until - time.monotonic(), 0.1)
-        (number,) = self._grid.push_messages([Message(packed(body), node, kind, ttl=left)])
-        return str(number)
+        messages = [Message(packed(body), node, kind, ttl=left) for node, body in bodies.items()]
+        numbers = self._grid.push_messages(messages) if messages else ()
+        return {number: node for number, node in zip(numbers, bodies, strict=True) if number}
 
     def _heard(self, numbers: Mapping[str, Any]) -> list[tuple[str, bytes | None]]:
         """Replies by the numbers of the messages they answer; nothing in the place of an error."""
