@@ -72,9 +72,9 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def superlink(started: Processes, *options: str) -> str:
-    """The address of a SuperLink that has come up, on a port of 127.0.0.1."""
-    port = free_port()
+def superlink(started: Processes, *options: str, port: int | None = None) -> str:
+    """The address of a SuperLink that has come up, on a port of 127.0.0.1; it is the last process of those started."""
+    port = port or free_port()
     program = str(Path(sys.executable).with_name("flower-superlink"))
     words = ("--host", "127.0.0.1", "--port", str(port), "--isolation", "process", *(options or ("--insecure",)))
     process = started.start("superlink", program, *words, "--disable-runtime-dependency-installation")

@@ -101,6 +101,21 @@ def test_sites_stay_up_for_the_coordinator_that_follows_a_killed_one(started):
     assert numbers == {name: process.pid for name, process in running.items()}
 
 
+def test_a_killed_superlink_goes_on_from_its_database(started, tmp_path):
+    options = ("--insecure", "--database", str(tmp_path / "superlink.sqlite"))
+    address = superlink(started, *options)
+    (first,) = started.running
+    sites(started, address)
+
+    def lead(transport: Transport) -> None:
+        assert asked(transport, b"before") == all_say(b"before")
+        kill(first)
+        superlink(started, *options, port=int(address.rpartition(":")[2]))
+        _until(lambda: asked(transport, b"after", timeout=20) == all_say(b"after"))
+
+    flower.run_coordinator(SITES, lead, address, timeout=SOON)
+
+
 def test_leading_starts_without_a_site_that_does_not_come(started):
     address = superlink(started)
     site(started, "north", address)
