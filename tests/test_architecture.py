@@ -40,6 +40,7 @@ ORDER = (
     "evaluate",
     "audit",
     "classify",
+    "remote",
     "flow",
     "federation",
     "api",

@@ -5,6 +5,7 @@ Only `sfumato.privacy` opens boxes. Everything else passes them along and reads 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, NoReturn, Protocol
 from weakref import WeakKeyDictionary
@@ -119,3 +120,14 @@ def records(box: PrivateImages) -> Records:
 def relabelled(box: PrivateImages, spec: DataSpec) -> PrivateImages:
     """The same records under another public description; closing either closes both."""
     return PrivateImages(spec, records(box), box.unused)
+
+
+def with_classes(box: PrivateImages, classes: tuple[str, ...]) -> PrivateImages:
+    """The same records under a list of classes that has all of theirs, perhaps more; closing either closes both."""
+    unknown = [name for name in box.spec.classes if name not in classes]
+    if unknown:
+        raise InputError(f"Expected the classes {', '.join(classes)}, found {', '.join(unknown)} too; let them agree.")
+    inside = records(box)
+    labels = np.array([classes.index(name) for name in box.spec.classes])[inside.labels]
+    made = Records(inside._pixels, labels, inside.persons, inside.digests, inside.people)
+    return PrivateImages(replace(box.spec, classes=classes), made, box.unused)

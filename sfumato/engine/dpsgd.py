@@ -15,7 +15,7 @@ A method's loop is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -104,13 +104,12 @@ class DPSGD:
         self._rates = [group["lr"] for group in optimiser.param_groups]  # before a checkpoint brings those of its step
         self._drawn: Draw = lambda rows: ()
         # Once for all steps: a query tries its loss out.
-        self.query = config.query(
-            net,
-            loss,
-            noise_multiplicity=noise_multiplicity,
-            draw=(lambda rows: self._drawn(rows)) if draw else None,
-            bfloat16=bfloat16,
-        )
+        self._query = config.query(net, loss, noise_multiplicity=noise_multiplicity, bfloat16=bfloat16)
+
+    @property
+    def query(self) -> ClippedGradient:
+        """The question of this step, with its randomness and nothing else of the training."""
+        return replace(self._query, draw=self._drawn) if self.draw else self._query
 
     def steps(self) -> Iterator[int]:
         """Numbers of the steps from where the run stands, each with its learning rate and its randomness set."""

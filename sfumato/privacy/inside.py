@@ -75,17 +75,21 @@ class Inside:
     def release(self, name: str, query: Query, *public: Any) -> Tensor:
         """The noisy answer to `query`, in float64. Charged before a record is read."""
         crossing = self._charged(name, query)
-        with apart():
-            total = self.total(name, crossing, query, public)
-        # With several ranks each has a part of the sum; one of them adds the noise, and all get the same answer.
-        total = self.ranks.sum(total)
-        if not isinstance(query, BoundedSum | PartitionSum):
-            # Terms that were projected one by one lie on the grid already. The noise lies on it, so others must too.
-            total = torch.round(total / crossing.bound.grid) * crossing.bound.grid
+        total = self._on_grid(name, crossing, query, public)
         self._heard(name, total)
         answer = self.ranks.same(crossing.mechanism(total, crossing.bound, self.noise))
         self.odometer.answered(name, answer)
         return answer
+
+    def _on_grid(self, name: str, crossing: Crossing, query: Query, public: tuple[Any, ...]) -> Tensor:
+        """The exact sum, on the grid that its noise lies on."""
+        with apart():
+            total = self.total(name, crossing, query, public)
+        # With several ranks each has a part of the sum; one of them adds the noise, and all get the same answer.
+        total = self.ranks.sum(total)
+        if isinstance(query, BoundedSum | PartitionSum):
+            return total  # terms that were projected one by one lie on the grid already
+        return torch.round(total / crossing.bound.grid) * crossing.bound.grid
 
     def _charged(self, name: str, query: Query) -> Crossing:
         held = isinstance(query, PartitionSum)

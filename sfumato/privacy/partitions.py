@@ -81,6 +81,22 @@ class PartitionSum:
         return (self.queries, *self.shape)
 
 
+class HeldState(Protocol):
+    """What a checkpoint asks of what is behind a handle."""
+
+    parts: int
+
+    @property
+    def bytes(self) -> int:
+        """Size of the state that is here."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As it was."""
+
+
 class Partitions:
     """What is behind a handle: the partition, the state of each part, and the way they read their records."""
 
@@ -256,7 +272,7 @@ def _nearby(data: Records | None, order: NDArray[np.int64], device: str) -> Tens
     return torch.from_numpy(data.read(order)).to(device)
 
 
-_INSIDE: WeakKeyDictionary[PartitionHandle, Partitions] = WeakKeyDictionary()
+_INSIDE: WeakKeyDictionary[PartitionHandle, Any] = WeakKeyDictionary()
 
 
 def inside(held: PartitionHandle) -> Partitions:
@@ -264,8 +280,8 @@ def inside(held: PartitionHandle) -> Partitions:
     return _INSIDE[held]
 
 
-def hide(parts: Partitions) -> PartitionHandle:
-    """A handle on parts."""
+def hide(parts: HeldState) -> PartitionHandle:
+    """A handle on parts, or on what is known here of parts that are held elsewhere."""
     held = PartitionHandle(parts.parts)
     _INSIDE[held] = parts
     return held

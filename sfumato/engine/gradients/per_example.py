@@ -46,6 +46,7 @@ BLOCK = 32  # batches are filled up to multiples of this
 AT_ONCE = ("cpu",)  # devices whose answers are read without waiting for what they have to do
 HUGE = 1e50  # squared norms from which a float32 weight would lose its digits; such an example counts as zero
 TRIED = 3  # made-up examples
+SETTLED_BY = ("net", "loss", "way", "noise_multiplicity", "draw", "bfloat16")  # what the choice of a way depends on
 
 
 def per_example(
@@ -121,7 +122,7 @@ class ClippedGradient:
     draw: Draw | None = None
     bfloat16: bool = False  # forward and backward in bfloat16, norms and sums in float32
     batch: int = 0
-    _chosen: dict[Any, str] = field(default_factory=dict, repr=False)
+    _chosen: dict[Any, str] = field(default_factory=dict, repr=False, metadata={"memo": SETTLED_BY})
 
     by_class: ClassVar[bool] = False
 

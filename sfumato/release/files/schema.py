@@ -176,6 +176,15 @@ RUN = {
     "status": str,
 }
 TENSORS = Free({"shape": [int], "why": str}, "a tensor, named by its crossing", r"[^\x00-\x1f]{1,200}", 10_000)
+FEDERATED = {
+    "sites": TEXTS,
+    "records": [int],
+    "trust": str,
+    "dropouts": int,
+    "colluders": int,
+    "persons_at_most": int,
+    "log10_of_shares": NUMBER,
+}
 
 STATEMENT: dict[str, Schema] = {
     "format": str,
@@ -194,6 +203,7 @@ STATEMENT: dict[str, Schema] = {
         "size": str,
         "at_deltas": [{"delta": float, "epsilon": float}],
         "curve": [[float]],
+        "federated": FEDERATED,
     },
     "coverage": {
         "summary": str,

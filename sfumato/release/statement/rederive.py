@@ -175,6 +175,7 @@ def _plan(statement: dict[str, Any]) -> dict[str, Any]:
         "second_opinion": told["second_opinion"] if isinstance(told["second_opinion"], dict) else None,
         "paper": told["paper"] if isinstance(told["paper"], dict) else None,
         "labels": origin["labels"],
+        "federated": given.get("federated"),
         "deviations": statement["deviations"]["deviations"],
         # The last caveat of records is the statement's own.
         "warnings": statement["deviations"]["warnings"],

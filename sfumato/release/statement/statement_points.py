@@ -27,7 +27,7 @@ def guarantee(plan: dict[str, Any]) -> dict[str, Any]:
         "delta": given["delta"],
         "mu": given.get("mu"),
         "advantage": given.get("advantage"),
-        "model": "central: one trusted custodian holds the data and runs this software",
+        "model": model_words(plan.get("federated")),
         "relation": given["relation"],
         "relation_in_words": relation,
         "neighbours": neighbour_words(given["relation"], given["unit"], data["count_public"]),
@@ -36,7 +36,19 @@ def guarantee(plan: dict[str, Any]) -> dict[str, Any]:
         "size": count_words(data),
         "at_deltas": [{"delta": delta, "epsilon": up(eps, 6)} for delta, eps in _at_deltas(plan)],
         "curve": [list(point) for point in plan.get("curve") or ()],
+        **({"federated": plan["federated"]} if plan.get("federated") else {}),
     }
+
+
+def model_words(federated: dict[str, Any] | None) -> str:
+    """Who holds the data, and who sees what of them."""
+    if federated is None:
+        return "central: one trusted custodian holds the data and runs this software"
+    held = f"federated: {len(federated['sites'])} sites hold their own records"
+    if federated["trust"] == "trusted":
+        return f"{held}, and a trusted coordinator sees a sum of each and adds the noise"
+    loss = f"up to {federated['dropouts']} of them may be missing from a sum and {federated['colluders']} may collude"
+    return f"{held} and add shares of the noise, {loss}; a coordinator that is honest but curious sees noisy sums alone"
 
 
 def _at_deltas(plan: dict[str, Any]) -> list[tuple[float, float]]:

@@ -1,0 +1,1 @@
+"""A private side in another process: queries as bytes, one that answers them and one that asks."""
