@@ -11,6 +11,7 @@ from sfumato.errors import InputError
 from sfumato.federation.flower.link import ROOT, SECRET, Link, looks
 
 PATIENCE = 10.0  # seconds in which a run that was just started is handed out
+OURS = "sfumato/sfumato"  # what Flower calls the app below
 APP = """
 [project]
 name = "sfumato"
@@ -75,9 +76,20 @@ def _started(link: Link) -> int:
     version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
     client = ControlHttpClient.from_server_address(*link.place, [version])
     try:
+        _take_over(client)
         return int(client.StartRun(StartRunRequest(fab=fab_to_proto(Fab("", app, {})))).run_id)
     finally:
         client.close()
+
+
+def _take_over(client: Any) -> None:
+    """Stop runs of coordinators that were killed: no site is to answer what one of them has asked."""
+    from flwr.common.constant import Status
+    from flwr.proto.control_pb2 import ListRunsRequest, StopRunRequest
+
+    for run in client.ListRuns(ListRunsRequest()).run_dict.values():
+        if run.fab_id == OURS and run.status.status != Status.FINISHED:
+            client.StopRun(StopRunRequest(run_id=run.run_id))
 
 
 def _token(link: Link, run: int) -> str:

@@ -15,6 +15,7 @@ from sfumato.federation.transport import Transport
 
 def answer(name: str, asked: bytes) -> bytes:
     """What the site says; `fail` fails, and `wait` takes its time."""
+    print("asked", asked[:20].decode("ascii", "ignore"), flush=True)
     if asked == b"fail":
         raise ValueError("the record of a patient")
     if asked == b"wait":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import time
 from collections.abc import Callable
 from subprocess import Popen
+from threading import Timer
 
 import pytest
 
@@ -93,12 +96,32 @@ def test_sites_stay_up_for_the_coordinator_that_follows_a_killed_one(started):
     kill(first)
 
     def lead(transport: Transport) -> dict[str, int]:
-        _until(lambda: len(asked(transport, b"new", timeout=10)) == 3)
+        assert asked(transport, b"new") == all_say(b"new")
         replies = transport.ask(dict.fromkeys(SITES, b"number"), SOON)
         return {name: int(reply.split()[1]) for name, reply in replies.items()}
 
     numbers = flower.run_coordinator(SITES, lead, address, timeout=SOON)
     assert numbers == {name: process.pid for name, process in running.items()}
+
+
+def test_what_a_killed_coordinator_has_asked_is_not_answered_after_its_successor_was(started):
+    address = superlink(started)
+    west = site(started, "west", address)
+    first = started.python("first", "tests.federation.flower.echo", "lead", address, "west")
+    _until(lambda: "west" in started.told("first"))
+    os.kill(west.pid, signal.SIGSTOP)
+    time.sleep(1)  # in which the first coordinator asks again
+    kill(first)
+
+    def lead(transport: Transport) -> None:
+        assert asked(transport, b"new", "west") == {"west": b"west new"}
+        assert asked(transport, b"last", "west") == {"west": b"west last"}
+
+    Timer(3, os.kill, (west.pid, signal.SIGCONT)).start()
+    flower.run_coordinator(["west"], lead, address, timeout=SOON)
+    assert west.wait(timeout=SOON) == 0
+    answered = re.findall(r"asked (\w+)", started.told("west"))
+    assert answered[answered.index("new") :] == ["new", "last"]
 
 
 def test_a_killed_superlink_goes_on_from_its_database(started, tmp_path):
