@@ -13,7 +13,6 @@ a question at most. It can still open the one that it had sent, since its seeds 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 from sfumato.data.private import PrivateImages, with_classes
 from sfumato.errors import InputError, SfumatoError
 from sfumato.federation.agreement import Agreement
+from sfumato.federation.marks import Marks
 from sfumato.federation.masks import Attempt, Keys, Masks, fingerprint
 from sfumato.federation.teachers import Teachers
 from sfumato.ledger.durable import replace
@@ -31,7 +31,7 @@ from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.one_of_several import OneOfSeveral
 from sfumato.remote import wire
 
-MARKS = "marks.json"
+MARKS = "marks.jsonl"
 SECRET = "secret.key"
 SAVE_EVERY = 25  # updates of teachers between two checkpoints of a site
 NOTHING: dict[str, Any] = {"run": None, "publics": None, "asked": [0, 0], "opened": None, "used": None}
@@ -81,8 +81,7 @@ class Site:
         self.keys = Keys(secret.read_bytes() if secret.exists() else None)
         if not secret.exists():
             replace(secret, self.keys.secret)
-        marks = self._folder / MARKS
-        self._marks = dict(NOTHING) | (json.loads(marks.read_text()) if marks.exists() else {})
+        self._file = Marks(self._folder / MARKS, NOTHING)
         if self._marks["used"] is not None:
             self._side.count_from(self._marks["used"])
         self._masks = self._met(self._marks["publics"])
@@ -90,10 +89,13 @@ class Site:
     def _met(self, publics: Mapping[str, str] | None) -> Masks | None:
         return publics and Masks(self.name, self.keys, {name: bytes.fromhex(key) for name, key in publics.items()})
 
+    @property
+    def _marks(self) -> dict[str, Any]:
+        return self._file.now
+
     def _mark(self, **changes: Any) -> None:
         """On the disk before anything follows from it."""
-        self._marks |= changes | {"used": self._side.counted()}
-        replace(self._folder / MARKS, json.dumps(self._marks).encode())
+        self._file.put(**changes, used=self._side.counted())
 
     def __call__(self, request: bytes) -> bytes:
         """The reply to a request. One that is refused says why; what fails otherwise is raised here, and stays here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -14,12 +15,14 @@ from sfumato.federation.coordinator import Federation
 from sfumato.federation.site import at_site
 from sfumato.federation.transport import InProcess
 from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.inside import Lot
 from sfumato.privacy.noise import REKEY_BYTES, Noise, _chacha20
 from sfumato.types import DataSpec
 from tests.made_up import arrays
 from tests.methods.test_contract import TINY
 
 RECORDS = {"north": 40, "south": 17, "isle": 3}
+SHORT = {"steps": 3}
 SPEC = DataSpec("made up", 60, (1, 8, 8), ("0", "1", "2"))
 
 
@@ -42,9 +45,16 @@ class Silence(Tape):
         return np.zeros(shape, np.int64)
 
 
-def agreement(method="kernel-votes", **changes):
-    settings = {name: str(value) for name, value in TINY.get(method, {}).items()}
-    return Agreement(SPEC, RECORDS, method, 5.0, settings, "uniform", **changes)
+class Everyone(Lot):
+    """No draw: all take part."""
+
+    def units(self, crossing, name, use, count, noise):
+        return np.arange(count)
+
+
+def agreement(method="kernel-votes", settings=None, records=RECORDS, **changes):
+    given = {name: str(value) for name, value in (TINY[method] | SHORT).items()} | (settings or {})
+    return Agreement(SPEC, records, method, 5.0, given, "uniform", **changes)
 
 
 def split(seed=0):
@@ -57,8 +67,7 @@ def split(seed=0):
 
 
 def boxed(name, seed=0):
-    pixels, labels = split(seed)[name]
-    return load((pixels, labels))
+    return load(split(seed)[name] if name in RECORDS else arrays(seed=seed))
 
 
 @contextmanager
@@ -66,12 +75,12 @@ def sites(agreed, ledger=None, seeds=None, resume=None, **how):
     """All sites behind a transport in one process, each with a ledger of its own."""
     with ExitStack() as stack:
         found = {}
+        books = Path(ledger or stack.enter_context(TemporaryDirectory()))
         for name in agreed.sites:
             mine = {key: value(name) if callable(value) else value for key, value in how.items()}
-            place = Path(ledger) / f"{name}.sqlite" if ledger else None
             box = boxed(name, (seeds or {}).get(name, 0))
-            resumed = (resume or {}).get(name)
-            found[name] = stack.enter_context(at_site(agreed, name, box, ledger=place, resume=resumed, **mine))
+            mine |= {"ledger": books / f"{name}.sqlite", "resume": (resume or {}).get(name)}
+            found[name] = stack.enter_context(at_site(agreed, name, box, **mine))
         yield InProcess(found)
 
 
