@@ -16,6 +16,7 @@ from sfumato.cli.budget import budget
 from sfumato.cli.compare import compare
 from sfumato.cli.ending import ended
 from sfumato.cli.evaluate import evaluate
+from sfumato.cli.federate import federate
 from sfumato.cli.keygen import keygen
 from sfumato.cli.methods import methods
 from sfumato.cli.plan import plan
@@ -50,6 +51,7 @@ VERBS = (
     train_classifier,
     tune,
     sweep,
+    federate,
     budget,
     runs,
     audit,

@@ -27,6 +27,7 @@ AFTER_STOP = {
     "train-classifier": RESUMED,
     "runs": RESUMED,
     "evaluate": f"Stopped at once; nothing was written. With --publish-accuracy {CHARGED}",
+    "federate": "Stopped at once; nothing is lost: call it again to go on, a site with --resume.",
     "sweep": "Stopped at once; the runs that ended are kept: call it again to go on. A private one stays charged.",
     "tune": f"Stopped at once; nothing was written. With --private {CHARGED}",
 }

@@ -20,15 +20,13 @@ from sfumato.privacy.inside import Inside, Query
 from sfumato.privacy.noise import Noise
 from sfumato.privacy.partitions import PartitionHandle, PartitionSum, inside
 from sfumato.privacy.plan import Crossing
-from sfumato.privacy.shares import NUMBERS, in_steps, share
+from sfumato.privacy.shares import in_steps, most_numbers, share
 
 Steps = NDArray[np.int64]
 
 
 class OneOfSeveral(Inside):
     """The private side of a site; a sum over all sites is formed of what each of them gives."""
-
-    numbers = 0  # that this site has handed out
 
     def steps(self, name: str, query: Query, public: tuple[Any, ...], shares: int | None, charge: bool = True) -> Steps:
         """The sum over this site in steps, with one of `shares` shares of the noise; `None`: without noise.
@@ -38,10 +36,12 @@ class OneOfSeveral(Inside):
         refuse_batch(name, query)
         crossing = self._charged(name, query) if charge else self._again(name, query)
         found = in_steps(self._on_grid(name, crossing, query, public), crossing)
-        self.numbers += found.size
-        if self.numbers > NUMBERS:
-            raise OverBudget(f"Expected at most {NUMBERS:,} numbers from a site in one run, found more; the run stops.")
-        return found if shares is None else found + share(found.shape, crossing, shares, self.noise)
+        if shares is None:
+            return found
+        most = most_numbers(crossing, shares)
+        if self.odometer.used[name] * found.size > most:  # an upper limit: what was handed out has this size or less
+            raise OverBudget(f"Expected at most {most:,} numbers of crossing '{name}' with such noise, found more.")
+        return found + share(found.shape, crossing, shares, self.noise)
 
     def _again(self, name: str, query: Query) -> Crossing:
         crossing = self.odometer.plan.crossings[name]

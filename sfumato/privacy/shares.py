@@ -23,9 +23,10 @@ from sfumato.privacy.mechanisms import DiscreteLaplace
 from sfumato.privacy.noise import Noise
 from sfumato.privacy.plan import Crossing
 
-LEAST = 4.0  # steps of the grid in the standard deviation of a share: tau is below 1e-67 for each summand
+LEAST = 2.0  # steps of the grid in the standard deviation of a share: tau is then below 1e-16 times the shares
+EXCESS = 1e-12  # D tau of a crossing, at most
 CONSTANT = 10.0
-NUMBERS = 10**12  # that a run may release in all
+NUMBERS = 10**12  # that a crossing may release in all
 
 
 def spread_of(crossing: Crossing, shares: int) -> float:
@@ -55,9 +56,19 @@ def log_tau(spread: float, shares: int) -> float:
     return math.log(CONSTANT) + max(exponents) + math.log(sum(math.exp(e - max(exponents)) for e in exponents))
 
 
+def most_numbers(crossing: Crossing, shares: int) -> int:
+    """D: so many numbers a crossing may release, in all its uses. A site counts them, and stops there."""
+    tau = log_tau(spread_of(crossing, shares), shares)
+    return NUMBERS if tau < math.log(EXCESS / NUMBERS) else int(EXCESS / math.exp(tau))
+
+
 def log_excess(crossings: Iterable[Crossing], shares: int) -> float:
-    """Logarithm of D tau for a run that releases at most D = `NUMBERS` numbers: a site counts them, and stops there."""
-    return math.log(NUMBERS) + max((log_tau(spread_of(each, shares), shares) for each in crossings), default=-math.inf)
+    """Logarithm of the sum of D tau over the crossings of a run; minus infinity where noise comes in one piece."""
+    logs = [
+        log_tau(spread_of(each, shares), shares) + math.log(max(1, most_numbers(each, shares))) for each in crossings
+    ]
+    top = max(logs, default=-math.inf)
+    return top if top == -math.inf else top + math.log(sum(math.exp(each - top) for each in logs))
 
 
 def unfit(crossing: Crossing, shares: int) -> str | None:
@@ -67,7 +78,7 @@ def unfit(crossing: Crossing, shares: int) -> str | None:
     if spread_of(crossing, shares) < LEAST:
         return (
             f"a share of its noise would be {spread_of(crossing, shares):.2g} steps of the grid and {LEAST:g} are "
-            "needed; lower epsilon, allow more dropouts, or take trust: trusted"
+            "needed; lower epsilon, take trust: trusted or, of labels, labels: uniform"
         )
     return None
 

@@ -12,7 +12,18 @@ from sfumato.privacy.bounds import Bound, IntegerBound
 from sfumato.privacy.mechanisms import DiscreteLaplace
 from sfumato.privacy.noise import Noise, _chacha20
 from sfumato.privacy.plan import Crossing, crossing
-from sfumato.privacy.shares import LEAST, NUMBERS, in_steps, log_excess, log_tau, share, spread_of, unfit
+from sfumato.privacy.shares import (
+    EXCESS,
+    LEAST,
+    NUMBERS,
+    in_steps,
+    log_excess,
+    log_tau,
+    most_numbers,
+    share,
+    spread_of,
+    unfit,
+)
 
 
 class Fixed(Noise):
@@ -53,16 +64,19 @@ def test_a_sum_of_shares_is_a_discrete_gaussian_up_to_tau(spread, shares):
     assert 1e-6 < apart < math.exp(log_tau(spread, shares))
 
 
-def test_what_shares_cost_is_far_below_what_a_float_can_show():
+def test_what_shares_cost_is_limited_by_how_many_numbers_may_be_released():
     assert log_tau(LEAST, 1) == -math.inf
     least = crossing(IntegerBound(1), LEAST * math.sqrt(10))
-    assert log_excess([least, crossing(Bound(1.0), 0.01)], 10) == pytest.approx(log_tau(LEAST, 10) + math.log(NUMBERS))
-    assert log_excess([least], 10) < math.log(1e-50)
+    fine = crossing(Bound(1.0), 0.01)
+    assert most_numbers(fine, 10) == NUMBERS and 1e4 < most_numbers(least, 10) < 1e5
+    assert log_excess([least, fine], 10) == pytest.approx(math.log(EXCESS), abs=1e-3)
+    assert log_excess([crossing(IntegerBound(1), 4 * math.sqrt(10))], 10) < math.log(1e-50)
+    assert log_excess([least, fine], 1) == -math.inf
 
 
 def test_a_share_that_is_too_small_is_refused_with_the_remedy():
-    assert unfit(crossing(IntegerBound(1), 8.0), 4) is None
-    assert "4 are needed; lower epsilon" in unfit(crossing(IntegerBound(1), 7.9), 4)
+    assert unfit(crossing(IntegerBound(1), 4.0), 4) is None
+    assert "2 are needed; lower epsilon" in unfit(crossing(IntegerBound(1), 3.9), 4)
     laplace = Crossing(IntegerBound(1), DiscreteLaplace(100.0))
     assert "trust: trusted" in unfit(laplace, 2)
 

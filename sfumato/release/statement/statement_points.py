@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sfumato.release.statement.numbers import epsilon, show, up
@@ -48,7 +49,10 @@ def model_words(federated: dict[str, Any] | None) -> str:
     if federated["trust"] == "trusted":
         return f"{held}, and a trusted coordinator sees a sum of each and adds the noise"
     loss = f"up to {federated['dropouts']} of them may be missing from a sum and {federated['colluders']} may collude"
-    return f"{held} and add shares of the noise, {loss}; a coordinator that is honest but curious sees noisy sums alone"
+    cost = federated["log10_of_shares"]
+    more = "" if cost is None else f" (in shares, noise costs less than 1e{math.ceil(cost) + 1} of epsilon more)"
+    seen = "a coordinator that is honest but curious sees noisy sums alone"
+    return f"{held} and add shares of the noise{more}, {loss}; {seen}"
 
 
 def _at_deltas(plan: dict[str, Any]) -> list[tuple[float, float]]:
@@ -195,6 +199,7 @@ def other_releases(plan: dict[str, Any], account: dict[str, Any] | None) -> dict
     """Point 7. Of other runs only the listed keys are told, and of no account but that of the data's own name."""
     if account is None:
         why = "the set is public" if plan["data"].get("public") else "no lasting account was kept for these data"
+        why = "every site keeps an account of its own" if plan.get("federated") else why
         return {"summary": f"Does not apply: {why}, so no other runs are counted.", "runs": []}
     if not account.get("named", True):
         why = "these data came without a name, and what the ledger counts against their records is not told"
