@@ -1,7 +1,7 @@
-"""Three uneven hospitals with other clothes each, and a coordinator: `python -m tests.federation.flower.story`.
+"""Three uneven hospitals with other clothes each: their records and their plan, and a site that dies at a known moment.
 
-site NAME ADDRESS FOLDER     answers, and goes on with the run that is in its folder
-lead ADDRESS FOLDER          leads, and goes on with the run that is in the folder
+`python -m tests.federation.flower.story ADDRESS FOLDER` is the site `isle`. It is killed when it has worked out its second
+sum and has not sent it: the budget is spent, and nobody has the answer.
 """
 
 from __future__ import annotations
@@ -13,56 +13,48 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 import sfumato
-from sfumato import Run, load
 from sfumato.federation import flower
-from sfumato.federation.agreement import Agreement
-from sfumato.federation.coordinator import Federation
-from sfumato.federation.site import at_site
-from sfumato.federation.transport import Answer, Transport
-from sfumato.privacy.barrier import Barrier
+from sfumato.federation.agreement import read
+from sfumato.federation.runs import boxed_for, site
+from sfumato.federation.transport import Answer
 from sfumato.remote import wire
-from sfumato.types import DataSpec
 
 RECORDS = {"north": 2400, "south": 900, "isle": 30}
-FAVOURS = {"north": range(6), "south": range(4, 10), "isle": range(9, 10)}  # classes that a site has
-SETTINGS = {"teachers": 40, "teacher_batch": 8, "frequencies": 200, "steps": 6, "batch": 20}
-SETTINGS |= {"fits": 4, "finish": 8, "fakes": 40, "latent": 8, "width": 8}
-DIES = "STORY_SITE_DIES"
-TIMEOUT = 15.0  # seconds for a question
+CLASSES = {"north": range(6), "south": range(4, 10), "isle": range(9, 10)}  # that a site has
+BATCH = 20  # fakes of a question, each of which counts as a query
+PLAN = f"""
+data: {{name: clothes, shape: [1, 28, 28], classes: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]}}
+sites:
+  north: {{records: {RECORDS["north"]}}}
+  south: {{records: {RECORDS["south"]}}}
+  isle: {{records: {RECORDS["isle"]}}}
+method: kernel-votes
+settings: {{teachers: 40, teacher_batch: 8, frequencies: 200, steps: 6, batch: {BATCH},
+           fits: 4, finish: 8, fakes: 40, latent: 8, width: 8}}
+labels: uniform
+epsilon: 1
+dropouts: 1
+"""
 CLOTHES = Path(sfumato.__file__).parent / "data" / "fashion_mnist"
 
 
-def agreed() -> Agreement:
-    spec = DataSpec("clothes", sum(RECORDS.values()), (1, 28, 28), tuple("0123456789"))
-    settings = {name: str(value) for name, value in SETTINGS.items()}
-    return Agreement(spec, RECORDS, "kernel-votes", 1.0, settings, "uniform", dropouts=1)
-
-
-def clothes(name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The records of a site; no record is at two."""
+def write(folder: Path) -> None:
+    """The plan, and the records of each site; no record is at two."""
+    (folder / "plan.yaml").write_text(PLAN)
     with gzip.open(CLOTHES / "train-images-idx3-ubyte.gz") as file:
         pixels = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 28, 28)
     with gzip.open(CLOTHES / "train-labels-idx1-ubyte.gz") as file:
-        labels = np.frombuffer(file.read(), np.uint8, offset=8).astype(np.int64)
-    mine = np.arange(len(labels)) % len(RECORDS) == list(RECORDS).index(name)
-    chosen = np.flatnonzero(mine & np.isin(labels, FAVOURS[name]))[: RECORDS[name]]
-    return pixels[chosen, None], labels[chosen]
-
-
-def site(name: str, address: str, folder: Path) -> None:
-    os.environ["SFUMATO_RUNS"] = str(folder / f"{name}-runs")
-    begun = sorted((folder / f"{name}-runs").glob("[!.]*"))
-    resume = begun[0].name if begun else None
-    how = {"ledger": folder / f"{name}.sqlite", "resume": resume, "told": print}
-    with at_site(agreed(), name, load(clothes(name)), **how) as house:
-        flower.run_site(name, mortal(house) if os.environ.get(DIES) else house, address)
+        labels = np.frombuffer(file.read(), np.uint8, offset=8)
+    for at, (name, count) in enumerate(RECORDS.items()):
+        mine = np.arange(len(labels)) % len(RECORDS) == at
+        chosen = np.flatnonzero(mine & np.isin(labels, CLASSES[name]))[:count]
+        np.savez(folder / f"{name}.npz", images=pixels[chosen], labels=labels[chosen])
 
 
 def mortal(answer: Answer) -> Answer:
-    """A site that is killed when it has worked out its second sum, and has not sent it."""
+    """It does what it is asked up to its second sum, and dies with that in its hands."""
     sums = 0
 
     def answered(request: bytes) -> bytes:
@@ -76,21 +68,12 @@ def mortal(answer: Answer) -> Answer:
     return answered
 
 
-def lead(address: str, folder: Path) -> None:
-    def work(transport: Transport) -> list[str]:
-        far = Federation(agreed(), transport, folder / "lead", timeout=TIMEOUT, told=print)
-        far.join()
-        run = Run(device="cpu", odometer=far.odometer, folder=folder / "lead", every=0.0)
-        agreed().made.learn(Barrier.before(far), run)
-        run.finished()
-        return far.end()
-
-    (folder / "lead").mkdir(exist_ok=True)
-    missing = flower.run_coordinator(tuple(RECORDS), work, address, timeout=60)
-    print("ended without", missing, flush=True)
+def main(address: str, folder: Path) -> None:
+    agreed = read(folder / "plan.yaml")
+    box = boxed_for(agreed, "isle", str(folder / "isle.npz"))
+    with site(agreed, "isle", box, ledger=folder / "isle.sqlite") as house:
+        flower.run_site("isle", mortal(house), address)
 
 
 if __name__ == "__main__":
-    role, *words = sys.argv[1:]
-    *words, place = words
-    {"site": site, "lead": lead}[role](*words, Path(place))
+    main(sys.argv[1], Path(sys.argv[2]))
