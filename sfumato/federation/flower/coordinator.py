@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from sfumato.errors import InputError
@@ -32,7 +32,9 @@ def led(link: Link) -> Iterator[Any]:
     from flwr.common.constant import SubStatus
     from flwr.proto.runtime_pb2 import PushTaskOutputRequest
     from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+    from flwr.supercore.run import RunNotRunningException
     from flwr.superlink.grid import HttpGrid
+    from httpx import HTTPError
 
     grid = HttpGrid(*link.place, token=_leading(link))
     client = grid._runtime_client
@@ -43,8 +45,12 @@ def led(link: Link) -> Iterator[Any]:
         _enter(grid, client)
         yield grid
         end = SubStatus.COMPLETED
+    except RunNotRunningException as error:
+        raise InputError(f"Another coordinator leads at {link.address} now; let one lead at a time.") from error
     finally:
-        client.PushTaskOutput(PushTaskOutputRequest(sub_status=end))
+        grid._retry_invoker.max_tries = 1  # who wants to end does not wait for a SuperLink that is gone
+        with suppress(HTTPError, RunNotRunningException):
+            client.PushTaskOutput(PushTaskOutputRequest(sub_status=end))
         beats.stop()
         grid.close()
 

@@ -8,14 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from sfumato.federation.flower.link import QUIET, looks
 
 ROOT = Path(__file__).parents[3]
-START = 60.0  # seconds in which a SuperLink starts
+SOON = 60.0  # seconds; enough on a machine that does other things
 
 
 class Processes:
@@ -78,7 +78,7 @@ def superlink(started: Processes, *options: str, port: int | None = None) -> str
     program = str(Path(sys.executable).with_name("flower-superlink"))
     words = ("--host", "127.0.0.1", "--port", str(port), "--isolation", "process", *(options or ("--insecure",)))
     process = started.start("superlink", program, *words, "--disable-runtime-dependency-installation")
-    for _ in looks(time.monotonic() + START):
+    for _ in looks(time.monotonic() + SOON):
         if process.poll() is not None:
             raise RuntimeError(started.told("superlink"))
         if _open(port):
@@ -89,3 +89,10 @@ def superlink(started: Processes, *options: str, port: int | None = None) -> str
 def _open(port: int) -> bool:
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def until(true: Callable[[], bool], soon: float = SOON) -> None:
+    for _ in looks(time.monotonic() + soon):
+        if true():
+            return
+    raise TimeoutError

@@ -1,7 +1,7 @@
 """Three uneven hospitals with other clothes each: their records and their plan, and a site that dies at a known moment.
 
-`python -m tests.federation.flower.story ADDRESS FOLDER` is the site `isle`. It is killed when it has worked out its second
-sum and has not sent it: the budget is spent, and nobody has the answer.
+`python -m tests.federation.flower.story ADDRESS FOLDER` is the site `isle`. It is killed when it has worked out its
+second sum and has not sent it: the budget is spent, and nobody has the answer.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.federation import flower
 from sfumato.federation.flower.link import SECRET
-from tests.federation.flower.processes import free_port, superlink
+from tests.federation.flower.processes import free_port, superlink, until
 
 pytestmark = [pytest.mark.federation, pytest.mark.filterwarnings("default")]
 
@@ -34,3 +34,14 @@ def test_what_fails_while_leading_is_raised(started):
     with pytest.raises(ZeroDivisionError):
         flower.run_coordinator([], lead, address, timeout=1)
     assert flower.run_coordinator([], lambda transport: "next", address, timeout=1) == "next"
+
+
+def test_whoever_comes_takes_the_lead(started):
+    address = superlink(started)
+    started.python("north", "tests.federation.flower.echo", "north", address)
+    first = started.python("first", "tests.federation.flower.echo", "lead", address, "north")
+    until(lambda: "north" in started.told("first"))
+    asked = {"north": b"second"}
+    found = flower.run_coordinator(["north"], lambda transport: transport.ask(asked, 60), address, timeout=60)
+    assert found["north"].endswith(b"second")
+    assert first.wait(timeout=60) != 0

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import time
 from pathlib import Path
 from subprocess import Popen
 
 import pytest
 
 from sfumato.api import verify
-from sfumato.federation.flower.link import looks
 from sfumato.ledger.store import Ledger
-from tests.federation.flower.processes import Processes, kill, superlink
+from tests.federation.flower.processes import Processes, kill, superlink, until
 from tests.federation.flower.story import BATCH, RECORDS, write
 
 pytestmark = [pytest.mark.federation, pytest.mark.filterwarnings("default"), pytest.mark.timeout(1500)]
@@ -63,11 +61,12 @@ class Houses:
     def answered(self, questions: int, by: Popen[bytes]) -> None:
         """Until the coordinator has the answer to so many questions."""
         place = self.folder / ".release.federation" / f"answer-{questions * BATCH}"
-        for _ in looks(time.monotonic() + LONG):
-            if place.exists():
-                return
+
+        def there() -> bool:
             assert by.poll() is None, self.started.told("coordinator")
-        raise TimeoutError(place)
+            return place.exists()
+
+        until(there, LONG)
 
 
 def test_every_ledger_is_charged_once_whoever_is_killed(started, tmp_path):

@@ -6,20 +6,17 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
 from subprocess import Popen
 from threading import Timer
 
 import pytest
 
 from sfumato.federation import flower
-from sfumato.federation.flower.link import looks
 from sfumato.federation.transport import Transport
-from tests.federation.flower.processes import Processes, kill, superlink
+from tests.federation.flower.processes import SOON, Processes, kill, superlink, until
 
 pytestmark = [pytest.mark.federation, pytest.mark.filterwarnings("default")]
 SITES = ("north", "south", "west")
-SOON = 60.0  # seconds; enough on a machine that does other things
 
 
 def sites(started: Processes, address: str) -> dict[str, Popen[bytes]]:
@@ -66,7 +63,7 @@ def test_a_lost_site_is_missing_and_comes_back_by_its_name(started):
         kill(running["south"])
         assert asked(transport, b"two", timeout=10).keys() == {"north", "west"}
         site(started, "south", address)
-        _until(lambda: len(asked(transport, b"back", timeout=5)) == 3)
+        until(lambda: len(asked(transport, b"back", timeout=5)) == 3)
         assert asked(transport, b"all again") == all_say(b"all again")
 
     flower.run_coordinator(SITES, lead, address, timeout=SOON)
@@ -92,7 +89,7 @@ def test_sites_stay_up_for_the_coordinator_that_follows_a_killed_one(started):
     address = superlink(started)
     running = sites(started, address)
     first = started.python("first", "tests.federation.flower.echo", "lead", address, *SITES)
-    _until(lambda: str(sorted(SITES)) in started.told("first"))
+    until(lambda: str(sorted(SITES)) in started.told("first"))
     kill(first)
 
     def lead(transport: Transport) -> dict[str, int]:
@@ -108,7 +105,7 @@ def test_what_a_killed_coordinator_has_asked_is_not_answered_after_its_successor
     address = superlink(started)
     west = site(started, "west", address)
     first = started.python("first", "tests.federation.flower.echo", "lead", address, "west")
-    _until(lambda: "west" in started.told("first"))
+    until(lambda: "west" in started.told("first"))
     os.kill(west.pid, signal.SIGSTOP)
     time.sleep(1)  # in which the first coordinator asks again
     kill(first)
@@ -134,7 +131,7 @@ def test_a_killed_superlink_goes_on_from_its_database(started, tmp_path):
         assert asked(transport, b"before") == all_say(b"before")
         kill(first)
         superlink(started, *options, port=int(address.rpartition(":")[2]))
-        _until(lambda: asked(transport, b"after", timeout=20) == all_say(b"after"))
+        until(lambda: asked(transport, b"after", timeout=20) == all_say(b"after"))
 
     flower.run_coordinator(SITES, lead, address, timeout=SOON)
 
@@ -148,10 +145,3 @@ def test_leading_starts_without_a_site_that_does_not_come(started):
         assert asked(transport, b"anybody?", "south", timeout=1) == {}
 
     flower.run_coordinator(SITES, lead, address, timeout=1)
-
-
-def _until(true: Callable[[], bool]) -> None:
-    for _ in looks(time.monotonic() + SOON):
-        if true():
-            return
-    raise TimeoutError
