@@ -45,13 +45,8 @@ def test_a_file_is_read_into_a_plan_with_noise_in_shares(tmp_path):
 def test_two_agreements_differ_by_any_fact(tmp_path):
     one = told(tmp_path)
     assert told(tmp_path).digest == one.digest
-    for changes in (
-        {"dropouts": 0},
-        {"trust": "trusted"},
-        {"colluders": 1},
-        {"teachers": {**RECORDS}},
-        {"delta": 1e-5},
-    ):
+    others = ({"dropouts": 0}, {"trust": "trusted"}, {"colluders": 1}, {"teachers": {**RECORDS}}, {"delta": 1e-5})
+    for changes in others:
         assert replace(one, **changes).digest != one.digest
 
 
@@ -66,7 +61,7 @@ def test_two_agreements_differ_by_any_fact(tmp_path):
         ("dropouts: 1", "dropouts: 3", "Expected an honest site that answers"),
         ("dropouts: 1", "dropouts: 1\ncolluders: 2", "Expected an honest site that answers"),
         ("dropouts: 1", "trust: nobody", "Expected trust as curious or trusted"),
-        ("dropouts: 1", "persons_at_most: 4", "from 1 to 3 sites"),
+        ("dropouts: 1", "persons_at_most: 4", "from 1 to 3, the number of sites"),
         ("{records: 3}", "{records: few}", "records of isle: 'few'; write a whole number from 1"),
         ("{records: 3}", "3", "site isle: 3; write lines"),
         ("{records: 3}", "{records: 3, teachers: 1}", "for all or for none"),
@@ -93,12 +88,10 @@ def test_teachers_follow_the_records_and_every_site_has_one():
     assert agreement().parts(10) == {"north": 6, "south": 3, "isle": 1}
     assert agreement().parts(3) == dict.fromkeys(RECORDS, 1)
     assert agreement(teachers={"north": 1, "south": 2, "isle": 3}).parts(6) == {"north": 1, "south": 2, "isle": 3}
-    for agreed, total, says in (
-        (agreement(), 2, "at least 3 teachers"),
-        (agreement(teachers=RECORDS), 6, "60 teachers"),
-    ):
-        with pytest.raises(InputError, match=says):
-            agreed.parts(total)
+    with pytest.raises(InputError, match="at least 3 teachers"):
+        agreement().parts(2)
+    with pytest.raises(InputError, match="60 teachers"):
+        agreement(teachers=RECORDS).parts(6)
 
 
 @pytest.mark.parametrize("k", [2, 3])
