@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from sfumato.errors import InputError
@@ -80,12 +80,9 @@ def _started(link: Link) -> int:
 
     app, _ = build_fab_from_files({"pyproject.toml": APP.encode()})
     version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
-    client = ControlHttpClient.from_server_address(*link.place, [version])
-    try:
+    with closing(ControlHttpClient.from_server_address(*link.place, [version])) as client:
         _take_over(client)
         return int(client.StartRun(StartRunRequest(fab=fab_to_proto(Fab("", app, {})))).run_id)
-    finally:
-        client.close()
 
 
 def _take_over(client: Any) -> None:
@@ -104,14 +101,12 @@ def _token(link: Link, run: int) -> str:
     from flwr.supercore.constant import TaskType
     from flwr.supercore.runtime import RuntimeHttpClient
 
-    client = RuntimeHttpClient.from_server_address(*link.place, _shown(link))
-    try:
+    wanted = AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP])
+    with closing(RuntimeHttpClient.from_server_address(*link.place, _shown(link))) as client:
         for _ in looks(time.monotonic() + PATIENCE):
-            found = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
+            found = client.AcquireTask(wanted)
             if found.token and found.task.run_id == run:
                 return str(found.token)
-    finally:
-        client.close()
     raise InputError(
         f"The SuperLink at {link.address} gave the run to another; start it with --isolation process, "
         "and let one coordinator at a time lead there."
