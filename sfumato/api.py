@@ -188,7 +188,6 @@ _ELSEWHERE = {
     "classifier_recipe": ("sfumato.recipes.topagg", "find"),
     "compare": ("sfumato.evaluate.compare", "compare"),
     "evaluate": ("sfumato.flow.evaluate", "evaluate"),
-    "Run": ("sfumato.run.run", "Run"),
     "coordinate": ("sfumato.federation.runs", "coordinate_far"),
     "plan_federation": ("sfumato.federation.runs", "planned"),
     "read_agreement": ("sfumato.federation.agreement", "read"),

@@ -50,7 +50,7 @@ ORDER = (
     "cli",
 )
 ENTRANCES = ("__init__.py", "__main__.py")  # of the package: they lead to everything, and nobody imports them back
-LAZY = 366  # imports inside functions, for a light start; at most as many as there are
+LAZY = 373  # imports inside functions, for a light start; at most as many as there are
 STATEMENTS = 30  # of a `learn`, counted through its nested functions
 
 
@@ -186,7 +186,11 @@ def test_the_door_into_the_box_is_opened_in_few_places():
 
 def test_held_parts_are_opened_by_the_barrier_and_by_checkpoints_alone():
     opening = [p.relative_to(ROOT).as_posix() for p in SOURCES if "sfumato.privacy.partitions.inside" in imports(p)]
-    assert {p for p in opening if not p.startswith("audit/")} == {"privacy/inside.py", "run/run.py"}
+    assert {p for p in opening if not p.startswith("audit/")} == {
+        "privacy/inside.py",
+        "privacy/one_of_several.py",  # which keeps the state of a site's teachers
+        "run/run.py",
+    }
 
 
 def test_accounts_met_through_records_are_asked_for_by_the_custodian_s_verb_alone():

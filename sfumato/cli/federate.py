@@ -89,17 +89,17 @@ def federate(
     spending = {"ledger": ledger, "approval": approval(yes, force, how, progress), "read": read}
     told = (lambda sentence: None) if json or quiet else _say
     try:
-        run = api.Run(device=device, seed=seed, progress=progress)
+        running = {"device": device, "seed": seed, "progress": progress}
         made = {"count": count, "format": format, "timeout": timeout, "told": told}
         if role == "site":
             site, place = needed(role, name=name, data=data)
-            about = {"resume": resume, "device": run.device, "pins": options.settings(pin), "told": told}
+            about = {"resume": resume, "device": device, "pins": options.settings(pin), "told": told}
             ended = api.serve_site(agreed, site, place, address, **spending, **about)
             return Answer(ended, lambda console: console.print(plain(f"{site}: the run has ended.")), json)
         if role == "coordinate":
-            return released(api.coordinate(agreed, out, run, address, **made), out, json, how=how)
+            return released(api.coordinate(agreed, out, running, address, **made), out, json, how=how)
         (place,) = needed(role, data=data)
-        return released(api.simulate_federation(agreed, place, out, run, **spending, **made), out, json, how=how)
+        return released(api.simulate_federation(agreed, place, out, running, **spending, **made), out, json, how=how)
     finally:
         progress.close()
 

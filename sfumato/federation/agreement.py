@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 CURIOUS = "curious"
 TRUSTED = "trusted"
-FIELDS = ("data", "sites", "method", "settings", "labels", "epsilon", "delta", "relation")
-FIELDS += ("trust", "dropouts", "colluders", "persons_at_most")
+WHOLE = {"dropouts": 0, "colluders": 0, "persons_at_most": 1}  # the least of each, and what it is without a word
+FIELDS = ("data", "sites", "method", "settings", "labels", "epsilon", "delta", "relation", "trust", *WHOLE)
 NEEDED = ("data", "sites", "method", "epsilon")
 OF_DATA = ("name", "shape", "classes", "unit", "count_public")
 OF_SITE = ("records", "teachers")
@@ -214,11 +214,8 @@ def read(path: str | Path) -> Agreement:
         relation=str(said.fields.get("relation", "add-remove")),
         trust=str(said.fields.get("trust", CURIOUS)),
         teachers=teachers,
-        **{name: said.whole(said.fields.get(name, least), name, least) for name, least in _WHOLE.items()},
+        **{name: said.whole(said.fields.get(name, least), name, least) for name, least in WHOLE.items()},
     )
-
-
-_WHOLE = {"dropouts": 0, "colluders": 0, "persons_at_most": 1}
 
 
 @dataclass(frozen=True)
@@ -236,14 +233,14 @@ class _Said:
 
     def inner(self, value: Any, whose: str, names: Sequence[str]) -> dict[Any, Any]:
         if not isinstance(value, dict):
-            self.wrong(whose, value, f"lines such as `{names[0]}: …`")
+            raise self.wrong(whose, value, f"lines such as `{names[0]}: …`")
         _Said(self.path, value).known(names, whose)
         return dict(value)
 
     def mapping(self, name: str) -> dict[Any, Any]:
         value = self.fields.get(name) or {}
         if not isinstance(value, dict):
-            self.wrong(name, value, "one `name: value` a line")
+            raise self.wrong(name, value, "one `name: value` a line")
         return dict(value)
 
     def number(self, name: str, otherwise: float) -> float:
@@ -251,30 +248,30 @@ class _Said:
         try:
             return float(value)
         except (TypeError, ValueError):
-            return self.wrong(name, value, "a number")
+            raise self.wrong(name, value, "a number") from None
 
     def whole(self, value: Any, name: str, least: int = 1) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            self.wrong(name, value, f"a whole number from {least}")
+            raise self.wrong(name, value, f"a whole number from {least}")
         return int(value)
 
     def spec(self, data: dict[Any, Any], records: int) -> DataSpec:
         unit = data.get("unit", "record")
         if unit not in set(Unit):
-            self.wrong("unit", unit, " or ".join(Unit))
+            raise self.wrong("unit", unit, " or ".join(Unit))
         shape, classes = data.get("shape"), data.get("classes")
         if not isinstance(shape, list) or not all(isinstance(side, int) for side in shape):
-            self.wrong("shape", shape, "[channels, height, width]")
+            raise self.wrong("shape", shape, "[channels, height, width]")
         if not isinstance(classes, list) or not classes:
-            self.wrong("classes", classes, "a list of names")
+            raise self.wrong("classes", classes, "a list of names")
         count_public = data.get("count_public", True)
         if not isinstance(count_public, bool):
-            self.wrong("count_public", count_public, "yes or no")
+            raise self.wrong("count_public", count_public, "yes or no")
         name = str(data.get("name", "federated"))
         try:
             return DataSpec(name, records, tuple(shape), tuple(map(str, classes)), Unit(unit), count_public)
         except ValueError as error:
             raise InputError(f"The plan {self.path} cannot be kept: {error}") from error
 
-    def wrong(self, name: str, value: Any, wanted: str) -> Any:
-        raise InputError(f"The plan {self.path} has {name}: {value!r}; write {wanted}.")
+    def wrong(self, name: str, value: Any, wanted: str) -> InputError:
+        return InputError(f"The plan {self.path} has {name}: {value!r}; write {wanted}.")

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.data import load
 from sfumato.errors import InputError, Interrupted
 from sfumato.federation.agreement import Agreement
 from sfumato.federation.coordinator import Federation
@@ -21,7 +22,7 @@ from sfumato.flow.flow import rehearsed
 from sfumato.flow.proposal import hopeless, propose
 from sfumato.flow.synthesize import Learned, Synthesis
 from sfumato.privacy.barrier import Barrier
-from sfumato.run.run import Run
+from sfumato.run.run import Run, pick_device
 
 if TYPE_CHECKING:
     from sfumato.data.private import PrivateImages
@@ -154,9 +155,12 @@ def carrier() -> Carrier:
     return found  # type: ignore[no-any-return]
 
 
-def coordinate_far(agreement: Agreement, out: str | Path, run: Run, address: str = ADDRESS, **how: Any) -> Release:
+def coordinate_far(
+    agreement: Agreement, out: str | Path, running: Mapping[str, Any], address: str = ADDRESS, **how: Any
+) -> Release:
     """As `coordinate`, with sites that reach this process at `address`."""
     wait = how.get("timeout") or WAIT
+    run = Run(**running)
     return carrier().run_coordinator(
         agreement.sites, lambda transport: coordinate(agreement, transport, out, run, **how), address, wait
     )
@@ -167,18 +171,25 @@ def serve(
 ) -> dict[str, Any]:
     """Take part until the run ends; what it cost this site."""
     carry = carrier()
+    how["device"] = pick_device(how.get("device", "cpu"))
     with boxed_for(agreement, name, data, **read) as box, site(agreement, name, box, **how) as answer:
         carry.run_site(name, answer, address)
         return {"site": name, "ended": answer.ended, "guarantee": agreement.plan.guarantee()}
 
 
 def simulate_in(
-    agreement: Agreement, folder: str | Path, out: str | Path, run: Run, *, read: Mapping[str, Any], **how: Any
+    agreement: Agreement,
+    folder: str | Path,
+    out: str | Path,
+    running: Mapping[str, Any],
+    *,
+    read: Mapping[str, Any],
+    **how: Any,
 ) -> Release:
     """As `simulate`, with the data of all sites below one folder, each under the name of its site."""
     places = {name: _place(Path(folder), name) for name in agreement.sites}
     boxes = {name: boxed_for(agreement, name, str(place), **read) for name, place in places.items()}
-    return simulate(agreement, boxes, out, run, **how)
+    return simulate(agreement, boxes, out, Run(**running), **how)
 
 
 def planned(agreement: Agreement) -> dict[str, Any]:
@@ -188,8 +199,6 @@ def planned(agreement: Agreement) -> dict[str, Any]:
 
 def boxed_for(agreement: Agreement, name: str, data: Any, **read: Any) -> PrivateImages:
     """A site's records in their box; their number is private where the plan says so."""
-    from sfumato.data import load
-
     if name not in agreement.sites:
         raise InputError(f"The plan has no site {name!r}; it has {', '.join(agreement.sites)}.")
     if agreement.spec.count_public:

@@ -87,7 +87,9 @@ class Site:
         self._masks = self._met(self._marks["publics"])
 
     def _met(self, publics: Mapping[str, str] | None) -> Masks | None:
-        return publics and Masks(self.name, self.keys, {name: bytes.fromhex(key) for name, key in publics.items()})
+        if publics is None:
+            return None
+        return Masks(self.name, self.keys, {name: bytes.fromhex(key) for name, key in publics.items()})
 
     @property
     def _marks(self) -> dict[str, Any]:

@@ -277,7 +277,8 @@ _INSIDE: WeakKeyDictionary[PartitionHandle, Any] = WeakKeyDictionary()
 
 def inside(held: PartitionHandle) -> Partitions:
     """Open a handle; for the barrier and for checkpoints alone."""
-    return _INSIDE[held]
+    parts: Partitions = _INSIDE[held]
+    return parts
 
 
 def hide(parts: HeldState) -> PartitionHandle:
