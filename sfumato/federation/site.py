@@ -34,7 +34,7 @@ from sfumato.remote import wire
 MARKS = "marks.jsonl"
 SECRET = "secret.key"
 SAVE_EVERY = 25  # updates of teachers between two checkpoints of a site
-NOTHING: dict[str, Any] = {"run": None, "publics": None, "asked": [0, 0], "opened": None, "used": None}
+NOTHING: dict[str, Any] = {"run": None, "publics": None, "asked": [0, 0], "about": None, "opened": None, "used": None}
 
 
 class Refused(SfumatoError):
@@ -156,11 +156,18 @@ class Site:
         query, public = wire.decode(
             asked["query"], device=self._device, handles=self.teachers.held.__getitem__, kept=self._remembered
         )
-        new = question != self._marks["asked"][0]
+        new = self._new(question, [asked["crossing"], getattr(query, "queries", 1)])
         steps = self._side.steps(asked["crossing"], query, public, self.agreement.shares, charge=new)
         words = steps if self.agreement.shares is None else self._hidden(steps, question, number)
-        self._mark(asked=[question, number])
+        self._mark(asked=[question, number], about=[asked["crossing"], getattr(query, "queries", 1)])
         return {"words": words.astype("<u8").tobytes(), **self.teachers.known()}
+
+    def _new(self, question: int, about: list[Any]) -> bool:
+        """Whether a question is to be charged; one that is asked again must be what was charged before."""
+        again = question == self._marks["asked"][0]
+        if again and about != self._marks["about"]:
+            raise Refused(f"Question {question} was of another crossing before; it is not answered.")
+        return not again
 
     def _refuse_old(self, question: int, number: int) -> None:
         if [question, number] <= self._marks["asked"]:

@@ -26,7 +26,7 @@ from sfumato.privacy.plan import Crossing
 LEAST = 2.0  # steps of the grid in the standard deviation of a share: tau is then below 1e-16 times the shares
 EXCESS = 1e-12  # D tau of a crossing, at most
 CONSTANT = 10.0
-NUMBERS = 10**12  # that a crossing may release in all
+NUMBERS = 10**15  # that a crossing may release in all
 
 
 def spread_of(crossing: Crossing, shares: int) -> float:

@@ -36,8 +36,8 @@ class Asking:
     def meet(self):
         return self("meet", keys=OTHERS | {"north": self.site.keys.public})
 
-    def sum(self, question=1, attempt=1):
-        return self("sum", question=question, attempt=attempt, crossing="embedding", query=query(), hear=[], stand={})
+    def sum(self, question=1, attempt=1, crossing="embedding"):
+        return self("sum", question=question, attempt=attempt, crossing=crossing, query=query(), hear=[], stand={})
 
     def open(self, question=1, attempt=1, answered=("north", "south"), kind="open"):
         return self(kind, question=question, attempt=attempt, answered=list(answered))
@@ -107,6 +107,12 @@ def test_an_attempt_that_another_one_followed_is_never_opened(tmp_path):
         ask.sum(attempt=2)
         assert "not the one that was answered last" in ask.open(attempt=1)["refused"]
         assert "own" in ask.open(attempt=2)
+
+
+def test_a_question_that_is_asked_again_is_the_one_that_was_charged(tmp_path):
+    with north(tmp_path) as ask:
+        ask.sum()
+        assert "was of another crossing" in ask.sum(attempt=2, crossing="labels")["refused"]
 
 
 def test_a_sum_of_too_few_sites_is_not_opened(tmp_path):
