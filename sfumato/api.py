@@ -52,6 +52,7 @@ def synthesize(
     title: str | None = None,
     contact: str | None = None,
     force: bool = False,
+    isolate: bool = False,
 ) -> Release:
     """Learn a generator from private `data` within `budget` and return what may be published.
 
@@ -61,7 +62,7 @@ def synthesize(
     cc-by-4.0), `title` and `contact` go into its documents. A plan of which nothing useful can come is refused unless
     you `force` it. Before anything is reserved, the method is audited on made-up records (level 0), and refused if it
     does what it does not declare; then it is rehearsed on such records with all that it needs, so that what is missing
-    is missed before it costs.
+    is missed before it costs. With `isolate` the method runs in a process of its own that never holds a record.
 
     >>> from sfumato import DPMERF, Budget
     >>> release = synthesize(DPMERF(features=20, steps=2), "digits", Budget(epsilon=5), count=20)
@@ -80,7 +81,7 @@ def synthesize(
     method = fit_settings(method, box.spec, budget, run.device)
     plan = make_plan(method, box.spec, budget)
     place = None if out is None else Path(out)
-    task = Synthesis(method, plan, public, count, place, format, command, key, signer, said)
+    task = Synthesis(method, plan, public, count, place, format, command, key, signer, said, isolate)
     return carry_out(task, box, run, resume=resume, ledger=ledger, approval=Approval(yes=True, force=force))
 
 

@@ -51,7 +51,7 @@ class AuditFailed(SfumatoError):
 
 
 class RankLost(SfumatoError):
-    """A process of a run on several ranks is gone; the run can be resumed."""
+    """A process of a run is gone: one of several ranks, or that of an isolated method. The run can be resumed."""
 
     exit_code = 5
 

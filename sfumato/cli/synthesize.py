@@ -26,6 +26,9 @@ Data = Annotated[
 Public = Annotated[str | None, typer.Option(metavar="DATA", help="Public images for methods that can use them.")]
 Provenance = Annotated[str | None, typer.Option(metavar="TEXT", help="Where the public images are from.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
+Isolate = Annotated[
+    bool, typer.Option("--isolate", help="Run the method in a process of its own, which never holds a record.")
+]
 Sign = Annotated[str | None, typer.Option(metavar="FILE", help="Sign with this key; see `sfumato keygen`.")]
 Signer = Annotated[str | None, typer.Option(metavar="TEXT", help="Who signs, in words.")]
 License = Annotated[str | None, typer.Option(metavar="NAME", help="Licence of the release, such as cc-by-4.0.")]
@@ -94,6 +97,7 @@ def synthesize(
     seed: options.Seed = 0,
     device: Device = "auto",
     microbatch: options.Microbatch = 1024,
+    isolate: Isolate = False,
     ledger: options.Ledger = None,
     out: options.Out = "release",
     sign: Sign = None,

@@ -30,6 +30,7 @@ from sfumato.ledger.reservation import Charge, charged
 from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.one_of_several import OneOfSeveral
 from sfumato.remote import wire
+from sfumato.remote.served import check
 
 MARKS = "marks.jsonl"
 SECRET = "secret.key"
@@ -107,7 +108,7 @@ class Site:
             if asked["kind"] != "join":
                 self._refuse_strangers(asked)
             return wire.encode(answer(asked))
-        except Refused as refusal:
+        except (Refused, wire.WireError) as refusal:
             self._told(f"refused: {refusal}")
             return wire.encode({"refused": f"{self.name}: {refusal}"})
 
@@ -156,6 +157,7 @@ class Site:
         query, public = wire.decode(
             asked["query"], device=self._device, handles=self.teachers.held.__getitem__, kept=self._remembered
         )
+        check(query)
         new = self._new(question, [asked["crossing"], getattr(query, "queries", 1)])
         steps = self._side.steps(asked["crossing"], query, public, self.agreement.shares, charge=new)
         words = steps if self.agreement.shares is None else self._hidden(steps, question, number)

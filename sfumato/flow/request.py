@@ -53,11 +53,13 @@ if TYPE_CHECKING:
     from sfumato.run.run import Run
 
 HOUSE = "sfumato"  # the method where none is named
-NOT_OF_CLASSIFIERS = frozenset({"method", "recipe", "labels", "count", "format"})
+NOT_OF_CLASSIFIERS = frozenset({"method", "recipe", "labels", "count", "format", "isolate"})
 # Left out of the printed command. They say where the books, the key and the folder lie, on what is computed and how the
 # release is presented, all of it the custodian's own affair: neither what is asked of the data nor the guarantee
 # depends on them.
-UNTOLD = frozenset({"ledger", "out", "sign", "signer", "device", "microbatch", "license", "title", "contact"})
+UNTOLD = frozenset(
+    {"ledger", "out", "sign", "signer", "device", "microbatch", "isolate", "license", "title", "contact"}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +88,7 @@ class Request:
     seed: int = 0
     device: str = "auto"
     microbatch: int = 1024
+    isolate: bool = False
     ledger: str | None = None
     out: str = "release"
     sign: str | None = None
@@ -434,6 +437,8 @@ def _check(request: Request) -> None:
     make_budget(request.epsilon, request.delta, request.relation, request.unit)
     publication(request.license, request.title, request.contact)
     pick_device(request.device)
+    if request.isolate and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("An isolated run has one process for the data; leave out --isolate, or do without torchrun.")
     if request.sign is not None:
         read_key(request.sign)
         check_signer(request.signer)
@@ -471,6 +476,7 @@ def _synthesis(request: Request, method: Method, spec: DataSpec) -> Synthesis:
         request.sign,
         request.signer,
         publication(request.license, request.title, request.contact),
+        request.isolate,
     )
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sfumato import __version__
 from sfumato.data.public import PublicImages
 from sfumato.flow.flow import Audited, Others, Reserved, Resumable
+from sfumato.flow.isolated import STATED, Isolated
 from sfumato.flow.make import Learner, check_out
-from sfumato.flow.rehearsal import IMAGES, Stage, rehearse
+from sfumato.flow.rehearsal import IMAGES, Stage, rehearse, trying
 from sfumato.methods import Method
 from sfumato.privacy.barrier import Barrier
+from sfumato.privacy.odometer import Odometer
 from sfumato.privacy.plan import Plan
 from sfumato.release import Public, Release, make_statement
 from sfumato.release.files.sign import read_key
@@ -37,6 +39,7 @@ class Learned:
     barrier: Barrier  # that it was learned through
     kept: Mapping[str, Any]
     preview: Any = None
+    isolated: bool = False  # in a process of its own
 
     @classmethod
     def by(cls, run: Run, method: Method, plan: Plan, generator: Any, images: Images, barrier: Barrier) -> Learned:
@@ -58,6 +61,7 @@ class Synthesis(Resumable[Learned, Release]):
     key: str | Path | None = None
     signer: str | None = None
     publication: Mapping[str, str] | None = None  # what the publisher says: licence, title, contact
+    isolate: bool = False  # the method runs in a process of its own, see `isolated`
 
     verb: ClassVar[str] = "synthesize"
 
@@ -78,6 +82,8 @@ class Synthesis(Resumable[Learned, Release]):
 
     def rehearse(self, run: Run, complete: Callable[[Learned], None]) -> float:
         """With all that the method needs; it makes a few images."""
+        if self.isolate:
+            return self._rehearse_apart(run, complete)
 
         def after(stage: Stage, generator: Any, brief: Run) -> None:
             images = generator.sample(IMAGES, seed=brief.seed)
@@ -85,16 +91,28 @@ class Synthesis(Resumable[Learned, Release]):
 
         return rehearse(self.method, self.plan, run, self.public, after=after)
 
+    def _rehearse_apart(self, run: Run, complete: Callable[[Learned], None]) -> float:
+        """The same where the method never runs in this process."""
+        with trying(self.plan, run.device, run.microbatch):
+            seconds, generator, kept = Isolated(self.method).rehearse(self.plan, run, self.public)
+            if generator is not None:
+                blind = Barrier(None, self.plan.data, Odometer(self.plan), device=run.device)
+                images = generator.sample(IMAGES, seed=run.seed)
+                complete(Learned(self.method, self.plan, generator, images, blind, kept, isolated=True))
+        return seconds
+
     def learn(self, reserved: Reserved) -> Learned:
         """Learn, and make the images."""
         barrier, run = reserved.start(self.plan)
+        learner = Isolated(self.method) if self.isolate else self.method
         with run.interruptible():
-            generator = self.method.learn(barrier, run, self.public)
+            generator = learner.learn(barrier, run, self.public)
             run.ranks.wait()
             run.finished()
             images = generator.sample(self.count, seed=run.seed)
             run.check()
-        return Learned.by(run, self.method, self.plan, generator, images, barrier)
+        learned = Learned.by(run, self.method, self.plan, generator, images, barrier)
+        return replace(learned, isolated=self.isolate)
 
     def state(self, learned: Learned, others: Others, audited: Audited) -> Release:
         """The release."""
@@ -140,7 +158,7 @@ def state(
         plan.to_json(),
         released=released,
         account=others,
-        noise=noise_facts(plan, learned.barrier),
+        noise=noise_facts(plan, learned.barrier) | ({"process": STATED} if learned.isolated else {}),
         public_data=None if public is None else {"provenance": public.provenance, "records": len(public.images)},
         tuning=tuning or tuning_of(learned.method, plan),
         audit=audited,

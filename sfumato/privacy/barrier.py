@@ -2,7 +2,7 @@
 
 A method is handed a `Barrier`: it asks, and sees what is public. What it asks of lies behind (`inside.py`), and the
 object that it holds has no road there. That stops honest mistakes; an author who means harm runs in the same process
-and can reach anything in it.
+and can reach anything in it, unless the method is isolated (`flow/isolated.py`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from types import CellType, FunctionType, MappingProxyType, MethodType
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from sfumato.privacy.partitions import PartitionHandle
 from sfumato.remote.names import Allowed, WireError, code_of, found, found_class, found_function
-from sfumato.remote.writing import ALIGN, MAGIC, MEMO, Node, dense
+from sfumato.remote.writing import ALIGN, MAGIC, MEMO, Node, Writer, dense
 
 KEPT = 32  # objects of equal messages, and memories of equal queries, that a receiver keeps at most
 BROKEN = (
@@ -237,7 +237,7 @@ class Reader:
             raise WireError(f"Expected a network, found {name}.")
         made: nn.Module = self._keep(number, cls.__new__(cls))
         nn.Module.__init__(made)
-        vars(made).update(self._table(pairs))
+        vars(made).update(self._state(cls, pairs))
         return made
 
     def _dataclass(self, number: int, module: str, name: str, pairs: list[list[Node]]) -> Any:
@@ -245,21 +245,31 @@ class Reader:
         cls = self._class(module, name)
         if not is_dataclass(cls):
             raise WireError(f"Expected fields, found the class {name} without them.")
-        told = {str(key): node for key, node in pairs}
-        values = {key: self.get(node) for key, node in told.items()}
+        values = {str(key): self.get(node) for key, node in pairs}
         for field in fields(cls):
             if MEMO in field.metadata:
-                about = json.dumps([module, name, field.name, [told.get(key) for key in field.metadata[MEMO]]])
                 assert field.default_factory is not MISSING
-                values[field.name] = self._kept.of(about.encode(), field.default_factory)
+                values[field.name] = self._kept.of(self._about(cls, field, values), field.default_factory)
         return self._keep(number, cls(**values))
+
+    def _about(self, cls: type[Any], field: Field[Any], values: dict[str, Any]) -> bytes:
+        """What a memory depends on, as we write it ourselves: a sender could lay out two queries alike."""
+        about = [values.get(name) for name in field.metadata[MEMO]]
+        return f"{cls.__qualname__}.{field.name}".encode() + Writer(None, self._allow).tree(about)
+
+    def _state(self, cls: type[Any], pairs: list[list[Node]]) -> dict[str, Any]:
+        """Attributes of an instance; none of them may stand before a method of its class."""
+        state = self._table(pairs)
+        if any(not isinstance(name, str) or callable(getattr(cls, name, None)) for name in state):
+            raise WireError(f"Expected the state of a {cls.__name__}, found another method in its place.")
+        return state
 
     def _object(self, number: int, module: str, name: str, pairs: list[list[Node]]) -> Any:
         cls = self._class(module, name)
         if is_dataclass(cls) or issubclass(cls, nn.Module):
             raise WireError(f"Expected an object without fields, found {name}.")
         made = self._keep(number, object.__new__(cls))
-        vars(made).update(self._table(pairs))
+        vars(made).update(self._state(cls, pairs))
         return made
 
 

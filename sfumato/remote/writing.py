@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -20,7 +21,7 @@ MAGIC = b"sfumato-wire/1\n"
 ALIGN = 64  # bytes, of what a tensor begins at
 MEMO = "memo"  # of a field: what is remembered of these other fields, on each side by itself
 PLAIN = (type(None), bool, int, float, str)
-CONTAINERS: dict[type, str] = {list: "list", set: "set", dict: "dict"}
+CONTAINERS: dict[type, str] = {list: "list", set: "set", dict: "dict", OrderedDict: "dict"}
 FRESH = frozenset(vars(nn.Module()))
 
 Numbers = Callable[[PartitionHandle], int]
@@ -58,10 +59,14 @@ class Writer:
 
     def message(self, thing: Any) -> bytes:
         """All of it."""
-        tree = json.dumps(self.put(thing), separators=(",", ":")).encode()
+        tree = self.tree(thing)
         head = MAGIC + len(tree).to_bytes(8, "little")
         pad = bytes(-(len(head) + len(tree)) % ALIGN)
         return b"".join([head, tree, pad, *self._buffers])
+
+    def tree(self, thing: Any) -> bytes:
+        """All but the numbers of tensors."""
+        return json.dumps(self.put(thing), separators=(",", ":")).encode()
 
     def put(self, value: Any) -> Node:
         """One value."""

@@ -125,19 +125,16 @@ class Preview:
     @property
     def waiting(self) -> bool:
         """Whether a new grid waits to be shown."""
-        return self.run.folder is not None and len(self.grids) != self._shown
+        return self.run.shows and len(self.grids) != self._shown
 
     def show(self) -> None:
         """Put the latest grid into the folder of the run, if it is new; called right after a checkpoint."""
-        if self.run.folder is None or not self.run.ranks.first or not self.waiting:
+        if not self.run.ranks.first or not self.waiting:
             return
         from sfumato.data.images import png
-        from sfumato.ledger.durable import replace
 
         self._shown = len(self.grids)
-        path = self.run.folder / "preview.png"
-        replace(path, png(self.grids[-1]))
-        self.run.progress.picture(path)
+        self.run.show(png(self.grids[-1]))
 
     def snapshots(self) -> Snapshots | None:
         """All that was taken so far, for a release."""

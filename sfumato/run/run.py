@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import torch
 
 from sfumato.errors import AuditFailed, InputError, Interrupted
+from sfumato.ledger.durable import replace
 from sfumato.privacy.partitions import PartitionHandle, inside
 from sfumato.privacy.ranks import Alone
 from sfumato.run import checkpoint
@@ -109,9 +110,8 @@ class Run:
         after the current step, with a checkpoint.
         """
         first = self._restore(total, state)
-        self._stepping = True
-        self.progress.start("training", total)
-        heavy = sum(inside(value).bytes for value in state.values() if isinstance(value, PartitionHandle)) > HEAVY
+        self.begun("training", total)
+        heavy = self.held_bytes(_held(state)) > HEAVY
         throttle = Throttle(max(self.every, SELDOM) if heavy else self.every)
         took = QUICK if heavy else 0.0
         for step in range(first, total if self.most is None else min(total, self.most)):
@@ -132,6 +132,20 @@ class Run:
         """
         return range(total)
 
+    def begun(self, what: str, total: int | None) -> None:
+        """Steps begin; from now on the barrier's own progress is not shown."""
+        self._stepping = True
+        self.progress.start(what, total)
+
+    def memory(self) -> dict[str, Any]:
+        """Where the run stands, apart from its counts."""
+        return {"kept": self.kept, "step": self._step}
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the user asked to stop."""
+        return self._stop.is_set()
+
     def _agreed(self, due: bool) -> bool:
         """Whether to save now: all ranks do it at the same step, and stop at the same step."""
         asked = self.ranks.sum(torch.tensor([self._stop.is_set(), due and self.ranks.first], dtype=torch.int64))
@@ -140,18 +154,25 @@ class Run:
         return bool(asked.any())
 
     def _keep(self, done: int, state: dict[str, Any]) -> None:
+        held = _held(state)
+        self.store(done, {name: value.state_dict() for name, value in state.items() if name not in held}, held)
+        for picture in self.pictures.values():
+            picture.show()
+
+    def store(self, done: int, own: Mapping[str, Any], held: Mapping[str, PartitionHandle]) -> None:
         """Held parts go to a file of their own for each rank, named by the step; the checkpoint names them last."""
-        own = {name: value.state_dict() for name, value in state.items() if not isinstance(value, PartitionHandle)}
-        held = {name: inside(value).state_dict() for name, value in state.items() if isinstance(value, PartitionHandle)}
         if held and self.folder is not None:
-            checkpoint.save(self.folder / f"held-{done}-{self.ranks.rank}.safetensors", held)
+            states = {name: inside(value).state_dict() for name, value in held.items()}
+            checkpoint.save(self.folder / f"held-{done}-{self.ranks.rank}.safetensors", states)
             self.ranks.sum(torch.zeros(1))  # every rank has written
         self._step = {"done": done, "state": own, "held": sorted(held)}
         self.save()
-        for picture in self.pictures.values():
-            picture.show()
         if self.folder is not None:
             self._forget(f"held-{done}-")
+
+    def held_bytes(self, held: Mapping[str, PartitionHandle]) -> int:
+        """Size of their state."""
+        return sum(inside(value).bytes for value in held.values())
 
     def _forget(self, current: str) -> None:
         for path in self.folder.glob(f"held-*-{self.ranks.rank}.safetensors") if self.folder else ():
@@ -165,24 +186,37 @@ class Run:
         for name in self._step["state"]:
             state[name].load_state_dict(checkpoint.to_device(self._step["state"][name], self.device))
         if done < total and self._step["held"]:
-            self._restore_held(done, {name: inside(state[name]) for name in self._step["held"]})
+            self.restore_held({name: state[name] for name in self._step["held"]})
         return done
 
-    def _restore_held(self, done: int, held: dict[str, Any]) -> None:
+    def restore_held(self, held: Mapping[str, PartitionHandle]) -> None:
         """The blocks of every rank that wrote some, whatever their number was."""
+        done = int(self._step["done"]) if self._step else 0
         assert self.folder is not None
         states_of_ranks = [checkpoint.load(path) for path in sorted(self.folder.glob(f"held-{done}-*.safetensors"))]
         if not states_of_ranks:
             raise InputError(f"{self.folder} lacks the state of its teachers; start a new run.")
         for name, parts in held.items():
             states = {block: s for file in states_of_ranks for block, s in file[name]["states"].items()}
-            parts.load_state_dict(states_of_ranks[0][name] | {"states": states})
+            inside(parts).load_state_dict(states_of_ranks[0][name] | {"states": states})
 
     def _note(self, step: int, total: int) -> str:
         """What was spent so far; found anew a hundred times in a run, since that may take longer than a step."""
         if self.odometer and (step % max(1, total // 100) == 0 or step == total - 1 or not self._spent):
             self._spent = f"epsilon {self.odometer.epsilon():.3g}"
         return self._spent
+
+    @property
+    def shows(self) -> bool:
+        """Whether there is somewhere to put a picture."""
+        return self.folder is not None
+
+    def show(self, picture: bytes) -> None:
+        """Put a picture into the folder, as a PNG."""
+        assert self.folder is not None
+        path = self.folder / "preview.png"
+        replace(path, picture)
+        self.progress.picture(path)
 
     def save(self) -> None:
         """Write the checkpoint, if there is a folder for it and the run is still ours."""
@@ -223,6 +257,10 @@ class Run:
     def interruptible(self) -> _Interruptible:
         """A context in which the first Ctrl-C asks politely and the second one ends at once."""
         return _Interruptible(self._stop)
+
+
+def _held(state: Mapping[str, Any]) -> dict[str, PartitionHandle]:
+    return {name: value for name, value in state.items() if isinstance(value, PartitionHandle)}
 
 
 class _Interruptible:

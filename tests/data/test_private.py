@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato.data import load
-from sfumato.data.private import _INSIDE, PrivateImages, records
+from sfumato.data.private import _INSIDE, PrivateImages, records, with_classes
 from sfumato.errors import InputError
 from sfumato.types import Unit
 
@@ -93,3 +93,13 @@ def test_digests_name_images_by_content_mode_and_size(tmp_path, monkeypatch):
     changed = PIXELS.copy()
     changed[2, 0, 0] ^= 1
     assert [a == b for a, b in zip(names(changed), plain, strict=True)] == [True, True, False, True, True, True]
+
+
+def test_records_go_by_the_classes_that_several_sets_have_in_common():
+    box = load((np.zeros((4, 8, 8), np.uint8), np.array(["ill", "odd", "ill", "odd"])))
+    among = with_classes(box, ("well", "odd", "ill"))
+    assert among.spec.classes == ("well", "odd", "ill") and among.spec.records == 4
+    assert records(among).labels.tolist() == [2, 1, 2, 1]
+    assert (records(among).digests == records(box).digests).all()
+    with pytest.raises(InputError, match="found odd too"):
+        with_classes(box, ("well", "ill"))

@@ -115,6 +115,14 @@ def test_a_question_that_is_asked_again_is_the_one_that_was_charged(tmp_path):
         assert "was of another crossing" in ask.sum(attempt=2, crossing="labels")["refused"]
 
 
+def test_what_only_looks_like_a_question_is_refused(tmp_path):
+    with north(tmp_path) as ask:
+        for odd in (wire.encode((AGREED.plan.crossings["embedding"].bound, ())), b"nothing"):
+            about = {"question": 1, "attempt": 1, "crossing": "embedding", "query": odd, "hear": [], "stand": {}}
+            assert "Expected a" in ask("sum", **about)["refused"]
+        assert ask.site._side.odometer.used == {"embedding": 0}
+
+
 def test_a_sum_of_too_few_sites_is_not_opened(tmp_path):
     with north(tmp_path) as ask:
         ask.sum()

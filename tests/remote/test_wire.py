@@ -27,7 +27,7 @@ from tests.remote import tape
 from tests.remote.tape import closure, sums, twins
 from tests.test_snapshot import WAYS, way
 
-QUICK = ("dp-merf", "dp-sinkhorn", "dpaf", "dpgan", "g-pate", "kernel-votes", "ndpdc", "p3gm", "sfumato", "dpdm plain")
+QUICK = ("dp-merf", "dp-sinkhorn", "dpaf", "g-pate", "sfumato", "dpdm plain")
 EVERY = [*names(), *WAYS]
 HERE = (tape.__name__,)  # a module that may travel where a test says so
 
@@ -160,6 +160,8 @@ def message(tree) -> bytes:
         ["tensor", 0, "float32", [0], [0], "cpu", [False, False], [0, 4]],
         ["tensor", 0, "object", [], [], "cpu", [False, False], [0, 0]],
         ["array", 0, "|O", [1], [0, 8]],
+        ["module", 0, "torch.nn.modules.linear", "Linear", [["forward", 1]]],
+        ["object", 0, "sfumato.engine.ema", "EMA", [["update", 1]]],
         ["@", 3],
         ["held", 0],
         ["unknown"],

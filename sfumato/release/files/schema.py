@@ -252,7 +252,14 @@ STATEMENT: dict[str, Schema] = {
         "made": (str, None),
         "named": bool,
     },
-    "randomness": {"summary": str, "source": str, "sampler": str, "sampling": str, "user_seed": str},
+    "randomness": {
+        "summary": str,
+        "source": str,
+        "sampler": str,
+        "sampling": str,
+        "user_seed": str,
+        "process": Short(),  # where the method had one of its own
+    },
     "deviations": {"summary": str, "deviations": TEXTS, "caveats": TEXTS, "warnings": TEXTS},
     "audit": {
         "summary": str,

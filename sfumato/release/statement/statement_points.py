@@ -241,6 +241,7 @@ def randomness(plan: dict[str, Any], noise: dict[str, Any]) -> dict[str, Any]:
         "sampler": noise["sampler"],
         "sampling": used or "Does not apply: no record was drawn.",
         "user_seed": "Reaches public choices only (starting weights, latent draws), never the noise.",
+        **({"process": noise["process"]} if "process" in noise else {}),
     }
 
 
