@@ -74,7 +74,10 @@ def need_flower() -> None:
     try:
         import flwr  # noqa: F401
     except ImportError as error:
-        raise InputError("This needs the package flwr; `make federation-env` makes an environment with it.") from error
+        raise InputError(
+            "This needs the package flwr; `make federation-env` makes an environment with it, and `federate simulate` "
+            "goes without."
+        ) from error
 
 
 def packed(body: bytes) -> Any:
