@@ -3,13 +3,23 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: venv demo studio test test-all lint docs bench clean
+.PHONY: venv federation-env demo studio test test-all lint docs bench clean
 
 venv: .venv/.ready
 
 .venv/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+# Flower asks for older versions of these five packages, and so has an environment of its own.
+federation-env: .venv-federation/.ready
+
+.venv-federation/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-federation
+	grep -vE '^(typer|rich|fastapi|starlette|uvicorn)==' constraints.txt > .venv-federation/constraints.txt
+	PIP_CONSTRAINT=.venv-federation/constraints.txt .venv-federation/bin/pip install --quiet \
+		--disable-pip-version-check -e '.[flower]' pytest pytest-timeout
 	touch $@
 
 demo: venv
@@ -28,8 +38,9 @@ lint: venv
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-all: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not gpu'
+test-all: lint federation-env
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not gpu and not federation'
+	.venv-federation/bin/python -m pytest -m federation tests/federation/flower
 
 # The site, in site/. What builds it is installed on the first use of this target, and by no other.
 docs: .venv/.docs-ready
@@ -45,4 +56,4 @@ bench: venv
 	$(BIN)/python -m benchmarks.accounting
 
 clean:
-	rm -rf .venv demo build site *.egg-info
+	rm -rf .venv .venv-federation demo build site *.egg-info

@@ -6,14 +6,15 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.data import load
 from sfumato.errors import InputError, Interrupted
+from sfumato.federation import flower
 from sfumato.federation.agreement import Agreement
 from sfumato.federation.coordinator import Federation
+from sfumato.federation.flower.link import need_flower
 from sfumato.federation.site import Site, at_site
 from sfumato.federation.transport import Carrier, InProcess, Transport
 from sfumato.flow.approval import Approval
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 ADDRESS = "127.0.0.1:9092"
 WAIT = 600.0  # seconds until a site counts as missing from a question
 SUMS = "sums over this site's records, each with noise and under a mask, for the coordinator of the federation"
-NO_FLOWER = "This needs the transport over Flower; make its environment with make federation-env, or try simulate."
 Told = Callable[[str], None]
 
 
@@ -147,12 +147,9 @@ def simulate(
 
 
 def carrier() -> Carrier:
-    """The transport over a network, where it is installed."""
-    try:
-        found: Any = import_module("sfumato.federation.flower")
-    except ImportError as error:
-        raise InputError(NO_FLOWER) from error
-    return found  # type: ignore[no-any-return]
+    """The transport over a network; refused before anybody is asked where what it needs is not installed."""
+    need_flower()
+    return flower
 
 
 def coordinate_far(

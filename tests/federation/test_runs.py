@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 
 import pytest
 
@@ -100,7 +101,8 @@ def test_a_method_that_needs_public_images_is_refused(tmp_path):
         runs.coordinate(agreement("dp-mepf"), InProcess({}), tmp_path / "release")
 
 
-def test_without_flower_it_is_said_how_to_get_it():
+def test_without_flower_it_is_said_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flwr", None)
     with pytest.raises(InputError, match="make federation-env"):
         runs.carrier()
 
