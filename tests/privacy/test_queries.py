@@ -11,11 +11,14 @@ from sfumato import DataSpec, Relation, Run
 from sfumato.engine.label_histogram import VOTE
 from sfumato.engine.random_fourier import RandomFourier
 from sfumato.flow.tune import Judge
+from sfumato.methods.dpsgd.clusters import FEATURES, ROWS, Clusters, rows_of
+from sfumato.methods.dpsgd.public_classes import votes
 from sfumato.methods.embedding.hermite import HermiteFeatures
 from sfumato.methods.embedding.perceptual_moments import PerceptualMoments
 from sfumato.methods.embedding.slices import Slices
 from sfumato.methods.embedding.tangent import Tangent
 from sfumato.methods.house.sfumato import Sfumato
+from sfumato.methods.sets.convnets import ConvNet
 from sfumato.methods.sets.nearest import Nearest
 from sfumato.networks.pretrained.perceptual import RandomMaps
 from sfumato.privacy.bounds import Bound, BoundedSum, IntegerBound
@@ -33,8 +36,22 @@ def queries():
         "house": house(),
         "labels": BoundedSum(lambda images, labels: one_hot(labels, CLASSES), VOTE, (CLASSES,)),
         "score": BoundedSum(judge.votes, VOTE, (2,)),
+        "clusters": BoundedSum(rows_of(clusters(random), CLASSES), ROWS, (2, CLASSES + FEATURES)),
+        "public classes": BoundedSum(lambda images, labels: votes(net(), images), VOTE, (4,), by_class=True),
         **one_shot(random),
     }
+
+
+def clusters(random):
+    """Two centres among random Fourier features."""
+    phi = RandomFourier(SIDE * SIDE, FEATURES, 0.25, random)
+    return Clusters(phi, torch.randn(2, FEATURES, generator=random, dtype=torch.float64), torch.ones(CLASSES, 2) / 2)
+
+
+def net():
+    """A classifier of four public classes."""
+    torch.manual_seed(0)
+    return ConvNet((1, SIDE, SIDE), 4, 4)
 
 
 def house():
@@ -125,5 +142,7 @@ def test_every_query_of_the_package_is_listed_here():
         "methods/dpsgd/p3gm.py",
         "methods/embedding/pearl.py",
         "methods/sets/private_evolution.py",
+        "methods/dpsgd/clusters.py",
+        "methods/dpsgd/public_classes.py",
         "flow/tune.py",
     }
