@@ -92,5 +92,5 @@ def forgotten(bug: bool) -> Subject:
 
 BUGS = (
     Bug("B48", "classes that take turns drawn anew in each cycle", redrawn, ("inclusion classes",), level=0),
-    Bug("B49", "a column norm left out", forgotten, ("sensitivity", "end to end"), level=2, runs=4000),
+    Bug("B49", "a column norm left out", forgotten, ("sensitivity", "end to end"), level=2, runs=8000),
 )
