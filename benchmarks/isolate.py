@@ -1,6 +1,7 @@
 """What it costs to run a method in a process of its own: seconds of a step, isolated against ordinary.
 
     python -m benchmarks.isolate [--steps 24] [--out FILE.json]
+    python -m benchmarks.isolate --wire
 
 Both kinds of run go on side by side and take their steps in turn, one while the other waits, so that whatever else the
 machine does meets both. A step lasts from one question to the next. One thread each; random images of 28 x 28 pixels.
@@ -19,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -156,14 +158,42 @@ def compare(name: str, steps: int) -> dict[str, Any]:
     }
 
 
+def wire() -> dict[str, float]:
+    """Milliseconds of the processor that it takes to write and to read a question of DPDM at its default size."""
+    from sfumato import DataSpec, Run
+    from sfumato.engine.generator_dpsgd import seeded
+    from sfumato.methods import find
+    from sfumato.remote.wire import Kept, decode, encode
+
+    method = find("dpdm")()
+    spec = DataSpec("made up", RECORDS, (1, 28, 28), tuple("0123456789"))
+    net = seeded(Run(device="cpu"), lambda: method.denoiser(spec, None))
+    query = method.dpsgd(spec).query(net, method.loss)
+    kept = Kept()
+    times = []
+    for _ in range(20):
+        marks = [time.process_time()]
+        data = encode(("gradient", query))
+        marks.append(time.process_time())
+        decode(data, kept=kept)
+        marks.append(time.process_time())
+        times.append([b - a for a, b in pairwise(marks)])
+    written, read = (1000 * statistics.median(each) for each in zip(*times, strict=True))
+    return {"weights": query.shape[0], "megabytes": len(data) / 1e6, "written_ms": written, "read_ms": read}
+
+
 def main() -> None:
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--out")
+    parser.add_argument("--wire", action="store_true", help="the way of a question alone")
     asked = parser.parse_args()
     torch.set_num_threads(1)
+    if asked.wire:
+        print(json.dumps(wire()))
+        return
     rows = {name: compare(name, asked.steps) for name in METHODS}
     for name, row in rows.items():
         print(f"{name:<10} {row['ordinary_s']:.3f} s ordinary, {row['isolated_s']:.3f} s isolated: {row['ratio']:.3f}")

@@ -145,15 +145,15 @@ class Isolated:
 @contextmanager
 def _started(start: Callable[[Connection], Process]) -> Iterator[tuple[Process, Connection]]:
     ours, theirs = Pipe()
-    with undumpable():
-        process = start(theirs)
-        theirs.close()
-        try:
+    process = start(theirs)  # it knows no method before it is told one
+    theirs.close()
+    try:
+        with undumpable():
             yield process, ours
-        finally:
-            ours.close()
-            process.kill()
-            process.wait()
+    finally:
+        ours.close()
+        process.kill()
+        process.wait()
 
 
 ANSWERED = ("sfumato.run.preview", "sfumato.flow.expected_memory")  # what the method's side may send beside queries

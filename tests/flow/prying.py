@@ -13,6 +13,7 @@ from sfumato.privacy.barrier import behind
 
 SEED = 20261118
 WORDS = 8  # of 8 bytes: one record of 8 x 8 pixels
+PIECE = 2**24  # bytes that are read at once
 
 
 def word(place):
@@ -42,17 +43,21 @@ def in_objects():
 
 def in_memory():
     """Records anywhere in what this process can read of itself."""
-    found = 0
     with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
-        for line in maps.read().splitlines():
-            first, last = (int(end, 16) for end in line.split()[0].split("-"))
-            if not line.split()[1].startswith("rw") or last - first > 2**28:
-                continue
-            try:
-                memory.seek(first)
-                found += seen_in(memory.read(last - first))
-            except (OSError, ValueError, OverflowError):
-                continue
+        kinds = [line.split()[:2] for line in maps.read().splitlines()]
+        ends = [[int(end, 16) for end in where.split("-")] for where, may in kinds if may.startswith("rw")]
+        return sum(in_region(memory, *both) for both in ends)
+
+
+def in_region(memory, first, last):
+    """A piece after the other; what stands on the edge of two is not counted, and no edge meets all records."""
+    found = 0
+    for at in range(first, last, PIECE):
+        try:
+            memory.seek(at)
+            found += seen_in(memory.read(min(PIECE, last - at)))
+        except (OSError, ValueError, OverflowError):  # gone by now, or nothing that can be read
+            continue
     return found
 
 
