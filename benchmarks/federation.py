@@ -41,7 +41,7 @@ SHARES = {"north": 0.6, "south": 0.35, "isle": 0.05}
 SKEW = 0.5
 BENCHMARK = "a public benchmark"
 SETTINGS = {
-    "teachers": "2000",
+    "teachers": "1000",
     "teacher_batch": "12",
     "frequencies": "500",
     "steps": "20",

@@ -29,12 +29,13 @@ from sfumato.flow.config import contents
 from sfumato.flow.make import AUTO, fit_settings, labels_for, make_budget, make_method, make_plan
 from sfumato.methods.registry import check_name
 from sfumato.privacy import shares
+from sfumato.privacy.bounds import BatchBound
 from sfumato.types import DataSpec, Unit
 
 if TYPE_CHECKING:
     from sfumato.accounting.budget import Budget
     from sfumato.methods import Method
-    from sfumato.privacy.plan import Plan
+    from sfumato.privacy.plan import Crossing, Plan
 
 CURIOUS = "curious"
 TRUSTED = "trusted"
@@ -102,11 +103,16 @@ class Agreement:
         """Every crossing, the same at all sites; refused where a crossing's noise cannot come in shares."""
         plan = make_plan(self.made, self.spec, self.budget)
         for name, crossing in plan.crossings.items():
-            why = None if self.shares is None else shares.unfit(crossing, self.shares)
+            why = self._unfit(crossing)
             if why is not None:
                 raise InputError(f"The crossing '{name}' of {self.method} cannot be federated: {why}.")
         facts = {**plan.facts, "federated": self.facts(plan)}
         return replace(plan, facts=facts, warnings=(*plan.warnings, *self._said()))
+
+    def _unfit(self, crossing: Crossing) -> str | None:
+        if isinstance(crossing.bound, BatchBound):
+            return "it is one value of a whole sample, and sites can form sums alone; take another method"
+        return None if self.shares is None else shares.unfit(crossing, self.shares)
 
     def facts(self, plan: Plan) -> dict[str, Any]:
         """What a statement says of the federation."""

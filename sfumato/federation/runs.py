@@ -170,6 +170,7 @@ def serve(
     carry = carrier()
     how["device"] = pick_device(how.get("device", "cpu"))
     with boxed_for(agreement, name, data, **read) as box, site(agreement, name, box, **how) as answer:
+        how.get("told", print)(f"after a crash, go on with --resume {answer.run}")
         carry.run_site(name, answer, address)
         return {"site": name, "ended": answer.ended, "guarantee": agreement.plan.guarantee()}
 

@@ -76,6 +76,11 @@ class Site:
         self.ended = False
         self._load()
 
+    @property
+    def run(self) -> str:
+        """The name of this site's run, by which it is resumed."""
+        return self._folder.name
+
     def _load(self) -> None:
         """The secret and the marks of a run that goes on, or new ones."""
         secret = self._folder / SECRET

@@ -52,9 +52,10 @@ class Everyone(Lot):
         return np.arange(count)
 
 
-def agreement(method="kernel-votes", settings=None, records=RECORDS, **changes):
-    given = {name: str(value) for name, value in (TINY[method] | SHORT).items()} | (settings or {})
-    return Agreement(SPEC, records, method, 5.0, given, "uniform", **changes)
+def agreement(method="kernel-votes", settings=None, records=RECORDS, epsilon=5.0, **changes):
+    short = {name: SHORT.get(name, value) for name, value in TINY[method].items()}
+    given = {name: str(value) for name, value in short.items()} | (settings or {})
+    return Agreement(SPEC, records, method, epsilon, given, "uniform", **changes)
 
 
 def split(seed=0):

@@ -84,6 +84,11 @@ def test_noise_that_cannot_come_in_shares_is_refused_with_the_remedy(tmp_path):
         _ = replace(told(tmp_path), labels="private:0.5", epsilon=10.0).plan
 
 
+def test_a_method_that_asks_for_no_sum_is_refused():
+    with pytest.raises(InputError, match="dp-sinkhorn cannot be federated: it is one value of a whole sample"):
+        _ = agreement("dp-sinkhorn").plan
+
+
 def test_teachers_follow_the_records_and_every_site_has_one():
     assert agreement().parts(10) == {"north": 6, "south": 3, "isle": 1}
     assert agreement().parts(3) == dict.fromkeys(RECORDS, 1)

@@ -11,9 +11,10 @@ from sfumato.errors import InputError
 from sfumato.federation import runs
 from sfumato.federation.coordinator import SitesMissing
 from sfumato.federation.transport import InProcess
+from sfumato.methods import names
 from sfumato.release.files.verify import verify
 from sfumato.remote import wire
-from tests.federation.houses import RECORDS, agreement, boxed, sites
+from tests.federation.houses import RECORDS, agreement, boxed, learn, sites
 
 
 def states(folder):
@@ -33,6 +34,15 @@ def test_uneven_and_skewed_sites_learn_together(tmp_path, method):
     assert len(release.images) == 4 and verify(tmp_path / "release").ok
     assert states(tmp_path) == dict.fromkeys(RECORDS, ["committed"])
     assert not runs.state_of(tmp_path / "release").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [name for name in names() if name != "dp-sinkhorn"])
+def test_every_method_of_sums_is_federated_as_it_is(method):
+    agreed = agreement(method, epsilon=1.0)
+    with sites(agreed) as transport:
+        _, far = learn(agreed, transport)
+        assert far.odometer.complete and not transport.raised
 
 
 class Lost(InProcess):

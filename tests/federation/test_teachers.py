@@ -26,7 +26,7 @@ def test_a_federation_that_fell_as_a_whole_goes_on_to_the_same_end(tmp_path):
         return False
 
     with pytest.raises(Crash), sites(agreed, tmp_path, **quiet(0)) as inner:
-        names = {name: site._folder.name for name, site in inner.answers.items()}
+        names = {name: site.run for name, site in inner.answers.items()}
         learn(agreed, Flaky(inner.answers, fall), tmp_path / "state")
     with sites(agreed, tmp_path, resume=names, **quiet(50)) as inner:
         assert inner.answers["isle"].teachers.known() == {"heard": {}, "saved": {0: 2}}
