@@ -49,6 +49,7 @@ class Synthesizer:
     run: Run | None = None
     key: str | Path | None = None
     signer: str | None = None
+    isolate: bool = False
     release_: Release = field(init=False, repr=False)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -89,6 +90,7 @@ class Synthesizer:
                 ledger=self.ledger,
                 key=self.key,
                 signer=self.signer,
+                isolate=self.isolate,
             )
         return self
 

@@ -27,7 +27,7 @@ from tests.remote import tape
 from tests.remote.tape import closure, sums, twins
 from tests.test_snapshot import WAYS, way
 
-QUICK = ("dp-merf", "dp-sinkhorn", "dpaf", "g-pate", "sfumato", "dpdm plain")
+QUICK = ("dp-sinkhorn", "dpaf", "g-pate", "sfumato", "dpdm plain")
 EVERY = [*names(), *WAYS]
 HERE = (tape.__name__,)  # a module that may travel where a test says so
 
