@@ -16,7 +16,7 @@ from sfumato.privacy.batch import BatchValue
 from sfumato.privacy.bounds import BatchBound
 from sfumato.privacy.odometer import Odometer
 from sfumato.remote import wire
-from tests.federation.houses import RECORDS, Everyone, Silence, agreement, learn, sites
+from tests.federation.houses import RECORDS, Everyone, Silence, Tape, agreement, learn, sites
 from tests.made_up import arrays
 
 QUIET = {"noise": lambda name: Silence(sorted(RECORDS).index(name)), "microbatch": 1}
@@ -223,3 +223,16 @@ def test_a_value_of_a_whole_sample_is_no_sum_over_sites():
     agreed = agreement()
     with sites(agreed, **QUIET) as transport, pytest.raises(ValueError, match="one value of a whole sample"):
         Federation(agreed, transport).release("votes", BatchValue(lambda x, y: x.mean(0), BatchBound(1.0), (64,)))
+
+
+@pytest.mark.parametrize(("missing", "least", "most"), [("isle", 0.9, 1.1), (None, 1.1, 1.35)])
+def test_with_a_site_missing_the_noise_of_an_opened_sum_reaches_sigma_and_otherwise_exceeds_it(missing, least, most):
+    """Under fixed tapes: the first answer with noise, less the same without. Two shares of 1/2 are 1, three are 3/2."""
+    agreed = agreement(dropouts=1)
+    found = []
+    for kind in (Tape, Silence):
+        with sites(agreed, noise=lambda name, kind=kind: kind(sorted(RECORDS).index(name)), microbatch=1) as inner:
+            transport = Flaky(inner.answers, lambda what, turn, name: what == "sum" and name == missing)
+            found.append(federated(agreed, transport)[0][0])
+    sigma = agreed.plan.facts["sigma"]
+    assert least * sigma < (found[0] - found[1]).std() < most * sigma

@@ -17,9 +17,9 @@ from sfumato.federation.site import at_site
 from sfumato.remote import wire
 from tests.federation.houses import RECORDS, agreement, boxed, learn
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SPAWN = get_context("spawn")
-PATIENCE = 60.0  # seconds for a process to start
+PATIENCE = 150.0  # seconds for a process to start
 
 
 def kill_me() -> None:
