@@ -5,11 +5,11 @@ Where a paper's epsilon depends on the data it is a `PrivateNumber` and cannot b
 """
 
 from sfumato.accounting.claims.datalens_votes import datalens, datalens_queries
+from sfumato.accounting.claims.dp_promise import forward_noise
 from sfumato.accounting.claims.dpaf_steps import dpaf, dpaf_step
 from sfumato.accounting.claims.dpgan_steps import dpgan
 from sfumato.accounting.claims.dpsgd_steps import dpdl, topagg
 from sfumato.accounting.claims.evolution import private_evolution
-from sfumato.accounting.claims.forward_noise import forward_noise
 from sfumato.accounting.claims.gs_wgan_draws import gs_wgan, gs_wgan_fix_a, gs_wgan_fix_b, gs_wgan_sound
 from sfumato.accounting.claims.label import LABEL, Claim, claim, mironov
 from sfumato.accounting.claims.pate_family import (

@@ -327,8 +327,10 @@ NETWORK = {
     "patches": int,
     "mirrored": bool,
     "images": str,
+    "channels": int,
+    "code_width": int,
 }
-GENERATOR = {"format": str, "generator": NETWORK | {"generators": [NETWORK]}}
+GENERATOR = {"format": str, "generator": NETWORK | {"generators": [NETWORK], "model": NETWORK}}
 CLASSIFIER = {
     "format": str,
     "classifier": {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sfumato import DPDM, Budget, Run, audit
+from sfumato import DPDM, Budget, Run, audit, synthesize
 from sfumato.data.public import PublicImages
 from sfumato.engine.gradients.per_example import per_example
 from sfumato.methods.dpsgd.public_codes import DEVIATION, teach_codes
@@ -75,6 +75,14 @@ def test_what_is_released_comes_back_the_same(way):
     net = learned(DPDM(**TINY, **WAYS[way], public_steps=2, public_batch=4), public=public_images())
     again = load_generator(net.config(), net.state_dict())
     assert np.array_equal(net.sample(4).pixels, again.sample(4).pixels)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["codes", "adapters"])
+def test_a_whole_release_passes_the_gate(way, tmp_path):
+    method = DPDM(**TINY, **WAYS[way], public_steps=2, public_batch=4)
+    made = synthesize(method, halves(), Budget(5.0), count=4, public=public_images(), out=tmp_path / "release")
+    assert made.statement["declared_public"]["public_data"]["provenance"] == "made up"
 
 
 def test_adapters_beside_a_part_are_refused():
