@@ -66,6 +66,7 @@ def measure(name: str) -> dict[str, Any]:
     box = load((images, np.arange(8000) % 10))
     method = find(name)(**METHODS[name], steps=STEPS)
     run = Run("cpu", odometer=Odometer(method.plan(box.spec, Budget(10.0))), ranks=ranks)
+    run._note = lambda step, total: ""  # told a hundred times in a long run, and here it would be at every step
     # The same pages by all, so that only the number of ranks differs.
     barrier = Barrier(box, box.spec, run.odometer, microbatch=rows_for(BATCH, 1024, max(RANKS)), ranks=ranks)
     marks, pages, sizes, busy = [], [], [], []

@@ -202,7 +202,11 @@ class Run:
 
     def _note(self, step: int, total: int) -> str:
         """What was spent so far; found anew a hundred times in a run, since that may take longer than a step."""
-        if self.odometer and (step % max(1, total // 100) == 0 or step == total - 1 or not self._spent):
+        if (
+            self.odometer
+            and self.ranks.first
+            and (step % max(1, total // 100) == 0 or step == total - 1 or not self._spent)
+        ):
             self._spent = f"epsilon {self.odometer.epsilon():.3g}"
         return self._spent
 
