@@ -112,6 +112,8 @@ class Agreement:
     def _unfit(self, crossing: Crossing) -> str | None:
         if isinstance(crossing.bound, BatchBound):
             return "it is one value of a whole sample, and sites can form sums alone; take another method"
+        if crossing.cycle > 1:
+            return "its noise goes on from that of earlier steps, which no site holds whole; take bands=1"
         return None if self.shares is None else shares.unfit(crossing, self.shares)
 
     def facts(self, plan: Plan) -> dict[str, Any]:

@@ -80,8 +80,11 @@ def coordinate(
 
 def _checked(task: Synthesis, run: Run) -> dict[str, Any]:
     """Audit and rehearse on made-up records, before a site is asked."""
-    if task.method.public_data == "needed":
-        raise InputError(f"{task.method.name} needs public images, which a federation does not take; take another.")
+    if task.method.public_data in ("needed", "a network"):
+        raise InputError(
+            f"{task.method.name} needs public images or a public network, which a federation does not take; take "
+            "another method."
+        )
     if not state_of(task.out or "").exists():
         task.check()
     audited = audit_first(task.method, task.plan, None, run.device)

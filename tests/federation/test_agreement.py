@@ -89,6 +89,11 @@ def test_a_method_that_asks_for_no_sum_is_refused():
         _ = agreement("dp-sinkhorn").plan
 
 
+def test_noise_that_goes_on_from_earlier_noise_is_refused():
+    with pytest.raises(InputError, match="dpdm cannot be federated: its noise goes on .* take bands=1"):
+        _ = agreement("dpdm", settings={"steps": 4, "batch": 2, "bands": 2, "embedding_share": 0}).plan
+
+
 def test_teachers_follow_the_records_and_every_site_has_one():
     assert agreement().parts(10) == {"north": 6, "south": 3, "isle": 1}
     assert agreement().parts(3) == dict.fromkeys(RECORDS, 1)

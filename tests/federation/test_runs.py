@@ -97,7 +97,7 @@ def test_a_release_that_was_written_is_not_made_again(tmp_path):
 
 
 def test_a_method_that_needs_public_images_is_refused(tmp_path):
-    with pytest.raises(InputError, match="dp-mepf needs public images"):
+    with pytest.raises(InputError, match="dp-mepf needs public images or a public network"):
         runs.coordinate(agreement("dp-mepf"), InProcess({}), tmp_path / "release")
 
 
