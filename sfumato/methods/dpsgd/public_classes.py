@@ -67,9 +67,11 @@ def chosen(public: PublicImages, V: Tensor, each: int, classes: tuple[str, ...])
     >>> kept.images.labels.tolist()
     [0, 1]
     """
+    there = torch.bincount(torch.from_numpy(public.images.labels), minlength=V.shape[1]) > 0
+    V = V.double().masked_fill(~there, -torch.inf)  # noise may lead to a class without images
     best = V.topk(min(each, V.shape[1]), 1).indices
     wanted = torch.zeros(V.shape, dtype=torch.bool).scatter(1, best, True)
-    whose = V.double().masked_fill(~wanted, -torch.inf).argmax(0).numpy()  # by most votes, where several want it
+    whose = V.masked_fill(~wanted, -torch.inf).argmax(0).numpy()  # by most votes, where several want it
     rows = wanted.any(0).numpy()[public.images.labels]
     images = public.images
     return PublicImages(Images(images.pixels[rows], whose[images.labels[rows]], classes), public.provenance)

@@ -77,6 +77,12 @@ def test_a_public_class_that_two_want_goes_to_the_one_with_more_votes():
     assert len(chosen(public, torch.tensor([[5, 4, 0]]), 9, ("x",)).images) == 180
 
 
+def test_a_public_class_without_images_is_never_the_one_chosen():
+    images = three_kinds().images
+    public = PublicImages(Images(images.pixels, images.labels, (*images.classes, "nothing")), "made up")
+    assert len(chosen(public, torch.tensor([[5, 4, 0, 99]]), 1, ("x",)).images) == 60
+
+
 @pytest.mark.parametrize("wrong", [{"query_share": 1.0}, {"embedding_share": 0.6, "query_share": 0.5}])
 def test_shares_beyond_the_budget_are_refused(wrong):
     with pytest.raises(ValueError, match="Expected .*query_share"):
