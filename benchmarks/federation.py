@@ -1,12 +1,12 @@
 """Three sites against the pooled set at the same noise: Fashion-MNIST, uneven and class-skewed, by kernel votes.
 
-    python -m benchmarks.federation [--records 60000] [--seeds 3] [--epsilon 1] [--skew 0.5] [--set FIELD=VALUE] [--json]
+    python -m benchmarks.federation [--records 60000] [--seeds 3] [--epsilon 1] [--skew 0.5] [--set FIELD=VALUE]
 
 The sites have 60, 35 and 5 % of the records; the shares of the classes at a site are drawn from a Dirichlet law of
-parameter `--skew`: at 0.5 some lack whole classes, at 1000 all have the same. All sites and the coordinator are one process here: the same messages,
-masks, shares of noise and ledgers as over a network, and none of its delays. A linear classifier learns from 2,000
-synthetic images and is tested on the real test set. With no dropouts the noise of both sums has one law. What may
-differ beyond seeds is skew: a kernel teacher without an image of a class has no vote on it.
+parameter `--skew`: at 0.5 some lack whole classes, at 1000 all have the same. All sites and the coordinator are one
+process here: the same messages, masks, shares of noise and ledgers as over a network, and none of its delays. A linear
+classifier learns from 2,000 synthetic images and is tested on the real test set. With no dropouts the noise of both
+sums has one law. What may differ beyond seeds is skew: a kernel teacher without an image of a class has no vote on it.
 """
 
 from __future__ import annotations
