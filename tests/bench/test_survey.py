@@ -54,7 +54,7 @@ def test_every_approach_of_the_table_is_named_with_its_state():
     rows = survey.rows()
     assert len(rows) == 35
     counts = Counter(row["state"] for row in rows)
-    assert set(counts) == {"runs", "recipe", "half", "missing", "refused"}
+    assert set(counts) == {"runs", "recipe", "refused"}
     assert counts["refused"] == 2 and counts["runs"] >= 18
     assert all(row["here"] and not row["here"].startswith("none") for row in rows)
 
