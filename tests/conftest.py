@@ -15,6 +15,14 @@ from sfumato.flow.approval import Approval
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # the environment of a federation does without
+    pass
+else:  # a busy machine is no failure
+    settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("patient")
+
 
 @pytest.fixture(autouse=True)
 def _own_places(tmp_path_factory, monkeypatch):
