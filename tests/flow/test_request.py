@@ -65,7 +65,7 @@ def test_every_field_is_told_or_left_out_for_a_reason():
     # Where the books, the keys and the folder are, how the work is cut up, and how the release is presented; none of it
     # moves the guarantee.
     presented = {"license", "title", "contact"}
-    assert {"ledger", "out", "sign", "signer", "device", "microbatch"} | presented == UNTOLD
+    assert {"ledger", "out", "sign", "signer", "device", "microbatch", "isolate"} | presented == UNTOLD
 
 
 @pytest.mark.parametrize("name", OTHER)
