@@ -62,8 +62,8 @@ def told(asked: Request) -> dict[str, object]:
 
 def test_every_field_is_told_or_left_out_for_a_reason():
     assert set(OTHER) | UNTOLD | {"recipe"} == {field.name for field in fields(Request)}
-    # Where the books, the keys and the folder are, how the work is cut up, and how the release is presented; none of it
-    # moves the guarantee.
+    # Where the books, the keys and the folder are, how the work is cut up and in which process it is done, and how the
+    # release is presented; none of it moves the guarantee.
     presented = {"license", "title", "contact"}
     assert {"ledger", "out", "sign", "signer", "device", "microbatch", "isolate"} | presented == UNTOLD
 
