@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sfumato.accounting.tradeoff import count, gaussian_curve
+from sfumato.audit.checks.level0 import furthest, worst
 from sfumato.audit.gallery.topagg import CROSSING, tally, voting
-from sfumato.audit.games.step import play
+from sfumato.audit.games.step import Played, play, project
 from sfumato.federation.masks import Attempt, Keys, Masks, unmasked
 from sfumato.federation.transport import InProcess
 from sfumato.privacy.shares import share
@@ -85,6 +87,28 @@ def test_the_opened_sum_keeps_the_claim_with_a_site_missing():
 def test_shares_that_reckon_with_sites_that_do_not_answer_are_caught():
     """A planted fault: each site adds 1/8 of the variance, and two answer."""
     assert not game(shares=8).ok
+
+
+def whole_run(shares, questions=9, runs=150):
+    """Level 2: the coordinator adds up all that it opened in a run, along what the canary moves."""
+    subject = voting("federated", release=Federated(shares), projected=None)
+    pair, _, _ = worst(subject, np.random.default_rng(3))
+    one, two = subject.exact(pair.one), subject.exact(pair.two)
+    direction = furthest(two - one, subject.queries)
+    direction = direction / np.linalg.norm(direction)
+    opened = [project(subject, data, None, direction, runs * questions) for data in (pair.one, pair.two)]
+    sums = [each.reshape(runs, questions).sum(1) for each in opened]
+    threshold = questions * float(((one + two) / 2 * direction).sum())
+    claim = gaussian_curve(questions**0.5 * subject.declared[pair.relation] / subject.sigma)
+    return Played(count(*sums, threshold, 1e-3), claim, [])
+
+
+def test_all_that_is_opened_in_a_run_keeps_the_claim_of_the_run():
+    assert whole_run(shares=2).ok
+
+
+def test_a_run_with_too_little_noise_is_caught():
+    assert not whole_run(shares=8).ok
 
 
 def test_with_more_answers_than_needed_there_is_more_noise():
