@@ -23,7 +23,7 @@ DATA = "data"
 SETTINGS = "settings"
 WHOLE = ("records", "size", "count", "seed", "microbatch")
 NUMBERS = ("epsilon", "delta")
-FLAGS = ("private_count", "grey")
+FLAGS = ("private_count", "grey", "isolate")
 _READING = (
     "epsilon",
     "delta",
@@ -49,7 +49,7 @@ _PRESENTED = ("license", "title", "contact")
 # The options of the verbs that write a release, by the names of their parameters.
 OPTIONS: dict[str, frozenset[str]] = {
     "synthesize": frozenset(
-        (*_READING, "method", "recipe", "count", "labels", "public", "provenance", "format", *_PRESENTED)
+        (*_READING, "method", "recipe", "count", "labels", "public", "provenance", "format", "isolate", *_PRESENTED)
     ),
     "train-classifier": frozenset((*_READING, "network", "by", "public", "provenance")),
     "refit": frozenset(("out", "count", "seed", "set", "format")),
