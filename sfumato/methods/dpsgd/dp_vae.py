@@ -8,7 +8,7 @@ After Acs et al. (DP-GM, ICDM 2017), Chen et al. (DP-VaeGM, 2018) and Abay et al
     released    = sum over a Poisson sample of clip_C(gradient of l_i in encoder and decoder) + N(0, (z C)^2)
 
 Encoder and decoder make one vector that is clipped as a whole: Delta = C (add-remove). A decoder alone, beside an
-encoder that saw the data without noise, would have Delta = 2 B C and no amplification (privacy.md 2.13).
+encoder that saw the data without noise, would have Delta = 2 B C and no amplification (B13 of the gallery).
 
 With `components` the law of the latent is a mixture of Gaussians for each class, found by DP-EM on the codes of the
 trained encoder (as DP-SYN does): `rounds` more crossings that have `share` of the budget.

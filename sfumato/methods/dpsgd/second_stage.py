@@ -5,7 +5,7 @@ flow      min over a flow f of -log N(f(z_i); 0, I) - log |det f'(z_i)| for the 
 
 The encoder came out of the first stage's noisy gradients, so that it is public when the second begins, and a record's
 gradient depends on that record alone: Delta = C in both stages. An encoder that saw the data without noise would make
-every gradient of the second stage depend on every record (privacy.md 2.13).
+every gradient of the second stage depend on every record (B13 of the gallery).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
               the critic sees codes: that of a record is found by the public encoder, from that record alone
 
 DPautoGAN's encoder learns without noise beside a decoder with noise. Such an encoder is in every gradient of the
-decoder (privacy.md 2.13), so that here it has its noise too.
+decoder (B13 of the gallery), so that here it has its noise too.
 """
 
 from __future__ import annotations
