@@ -82,8 +82,8 @@ def critic(bug: bool) -> Subject:
 def tail(bug: bool) -> Subject:
     """A head whose gradients are clipped passes through a tail that was trained on the records themselves.
 
-    The record pushes the tail's sign in batch 1; in batch 2, without it, all clipped head gradients turn round
-    (B13 of the gallery). The twin trains the tail from the released (taped) gradient of the head alone.
+    The record pushes the tail's sign in batch 1; in batch 2, without it, all clipped head gradients turn
+    round. The twin trains the tail from the released (taped) gradient of the head alone.
     """
     first_layer = nn.Linear(1, 1, bias=False)
     last_layer = nn.Linear(1, 1, bias=False)
