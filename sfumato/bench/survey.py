@@ -8,8 +8,7 @@ from sfumato.bench.table import Figure, Listing
 from sfumato.recipes import RECIPES
 
 # Approach | barrier | neighbours | sensitivity | generative framework | DP framework | ours. As printed but the last
-# column: a method by name, recipes of another method by the beginning of their names, "half" where a stage is left out,
-# or why it is missing or refused.
+# column: a method by name, recipes of another method by the beginning of their names, or why it is refused.
 TABLE_1 = """
 DP-MERF (Harder et al. 2021) | B1 | replace-one | global | distribution matching | Gaussian | dp-merf
 DP-SWD (Rakotomamonjy and Ralaivola 2021) | B1 | replace-one | smooth | distribution matching | Gaussian | dp-swd
@@ -75,12 +74,11 @@ def state(ours: str) -> tuple[str, str]:
     ('recipe', '1 of dpgan')
     """
     kind, _, rest = ours.partition(" ")
-    name, _, why = rest.partition(": ")
-    if kind in ("missing:", "refused:"):
-        return kind.strip(":"), rest
-    if kind in ("recipe", "half"):
-        found = [r for r in RECIPES.values() if r.name.startswith(name)]
-        return kind, ", ".join(filter(None, (f"{len(found)} of {found[0].method}" if found else "none", why)))
+    if kind == "refused:":
+        return "refused", rest
+    if kind == "recipe":
+        found = [r for r in RECIPES.values() if r.name.startswith(rest)]
+        return kind, f"{len(found)} of {found[0].method}" if found else "none"
     return _runs(ours)
 
 
@@ -102,14 +100,13 @@ def rows() -> list[dict[str, str]]:
 def numbers(row: tuple[str, ...]) -> tuple[str, str]:
     """The accuracy that was measured of an approach, and the one that others state."""
     kind, _, rest = row[-1].partition(" ")
-    if kind in ("missing:", "refused:"):
+    if kind == "refused:":
         return "-", published(row[0])
-    place = rest.partition(": ")[0] if kind in ("recipe", "half") else kind
-    return measured_of(row[0], place), published(row[0])
+    return measured_of(row[0], rest or kind), published(row[0])
 
 
 NOTES = (
-    "runs: a method of its own. recipe: settings of another method. half: such a recipe without one of its stages.",
+    "runs: a method of its own. recipe: settings of another method.",
     "Measured: a CNN that learned from our synthetic MNIST, last step, epsilon 10 (or 1), with the settings that did "
     "best (`sfumato methods NAME` has them). Published: MNIST at epsilon 10, each under a protocol of its own.",
     "Neighbours and sensitivity are the paper's; here every method has both relations and a global sensitivity.",
